@@ -1,0 +1,51 @@
+"""Edits on the node table that can be rolled back, and the counts that follow them."""
+
+from scheduler.cluster.nodes import Held, NodeTable
+from scheduler.cluster.view import Shape, View
+
+VIEW_LIMIT = 256
+"""Shapes whose counts are kept; the one used longest ago goes first."""
+
+
+class Trial:
+    """What-if edits on one node table.
+
+    Marks nest: roll back to an earlier mark and everything after it is undone, newest first.
+    """
+
+    def __init__(self, table: NodeTable) -> None:
+        self.table = table
+        self._views: dict[Shape, View] = {}
+        self._done: list[tuple[Held, bool]] = []
+
+    def view(self, shape: Shape) -> View:
+        """Counts of a shape as of now."""
+        found = self._views.pop(shape, None)
+        if found is None:
+            found = View(self.table, shape)
+            if len(self._views) >= VIEW_LIMIT:
+                del self._views[next(iter(self._views))]
+        else:
+            found.sync()
+        self._views[shape] = found
+        return found
+
+    def mark(self) -> int:
+        return len(self._done)
+
+    def hold(self, held: Held) -> None:
+        self.table.hold(held)
+        self._done.append((held, True))
+
+    def release(self, held: Held) -> None:
+        self.table.release(held)
+        self._done.append((held, False))
+
+    def roll_back(self, mark: int) -> None:
+        """Undo every edit since the mark."""
+        while len(self._done) > mark:
+            held, was_hold = self._done.pop()
+            if was_hold:
+                self.table.release(held)
+            else:
+                self.table.hold(held)

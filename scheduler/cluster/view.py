@@ -1,0 +1,256 @@
+"""How many pods of one shape fit, per node and per domain, kept up to date by edits.
+
+A decision reads only these counts; nodes and GPUs are looked at once a place is chosen.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from scheduler.cluster.nodes import NodeTable
+from scheduler.model.job import Toleration
+from scheduler.model.node import Taint, TaintEffect
+from scheduler.model.resources import NOTHING, Resources
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What one pod asks of its node.
+
+    Attributes:
+        node_type: Name of the node type, or None for any.
+        gpus: GPUs of one pod.
+        single: At most one such pod on a node.
+        labels: Labels the node must have, sorted.
+        nodes: Names of the only nodes allowed; empty = any.
+    """
+
+    node_type: str | None = None
+    gpus: int = 0
+    resources: Resources = NOTHING
+    single: bool = False
+    labels: tuple[tuple[str, str], ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    nodes: frozenset[str] = frozenset()
+
+
+class Buckets:
+    """Domains by their count, as bitmasks: the tightest that holds n is found without a scan."""
+
+    __slots__ = ("counts", "masks")
+
+    def __init__(self, counts: list[int]) -> None:
+        grouped: dict[int, list[int]] = {}
+        for index, count in enumerate(counts):
+            grouped.setdefault(count, []).append(index)
+        self.masks = {count: _mask_of(members) for count, members in grouped.items()}
+        self.counts = sorted(self.masks)
+
+    def move(self, index: int, old: int, new: int) -> None:
+        bit = 1 << index
+        left = self.masks[old] ^ bit
+        if left:
+            self.masks[old] = left
+        else:
+            del self.masks[old]
+            del self.counts[bisect_left(self.counts, old)]
+        if new in self.masks:
+            self.masks[new] |= bit
+        else:
+            self.masks[new] = bit
+            insort(self.counts, new)
+
+    def at_least(self, wanted: int) -> Iterator[int]:
+        """Indices with a count of at least `wanted`: smallest count first, then by index."""
+        for count in self.counts[bisect_left(self.counts, wanted) :]:
+            yield from bits(self.masks[count])
+
+    @property
+    def largest(self) -> int:
+        return self.counts[-1] if self.counts else 0
+
+
+def bits(mask: int) -> Iterator[int]:
+    """Set bits of a mask, ascending."""
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+def _mask_of(indices: list[int]) -> int:
+    raw = bytearray(indices[-1] // 8 + 1)
+    for index in indices:
+        raw[index >> 3] |= 1 << (index & 7)
+    return int.from_bytes(raw, "little")
+
+
+class View:
+    """Counts of one shape.
+
+    Attributes:
+        slots: Pods of the shape that fit on each node now; 0 where it may not run at all.
+        counts: For every level but the last, the sum of `slots` in each domain; for the last,
+            `slots`.
+        eligible: Whether the node could take the shape when empty, whatever its health.
+        takes_whole_nodes: Whether every pod uses all GPUs of its node, which leaves no choice of
+            them.
+    """
+
+    def __init__(self, table: NodeTable, shape: Shape) -> None:
+        self.table = table
+        self.shape = shape
+        self.topology = table.topology
+        self.eligible = _eligible(table, shape)
+        kind = next((t for t in self.topology.types if t.name == shape.node_type), None)
+        self.takes_whole_nodes = kind is not None and kind.gpus == shape.gpus
+        self._fill()
+
+    def _fill(self) -> None:
+        table = self.table
+        self.slots = [self._slots_of(node) for node in range(self.topology.node_count)]
+        running = [0]
+        for slots in self.slots:
+            running.append(running[-1] + slots)
+        self.counts: list[list[int]] = [
+            [running[hi] - running[lo] for lo, hi in zip(level.node_lo, level.node_hi, strict=True)]
+            for level in self.topology.levels[:-1]
+        ]
+        self.counts.append(self.slots)
+        self.total = running[-1]
+        self._buckets: list[Buckets | None] = [None] * len(self.counts)
+        self._by_free: Buckets | None = None
+        self.tightness: list[int] = []
+        self.version = table.version
+
+    def sync(self) -> None:
+        """Take account of every edit since the last call."""
+        changed = self.table.changed_since(self.version)
+        if changed is None:
+            self._fill()
+            return
+        for node in dict.fromkeys(changed):
+            if self.eligible[node]:
+                self._update(node)
+        self.version = self.table.version
+
+    def _update(self, node: int) -> None:
+        new, old = self._slots_of(node), self.slots[node]
+        if self._by_free is not None:
+            tight = self._tightness_of(node, new)
+            if tight != self.tightness[node]:
+                self._by_free.move(node, self.tightness[node], tight)
+                self.tightness[node] = tight
+        if new == old:
+            return
+        last = len(self.counts) - 1
+        for level in range(last):
+            domain = self.topology.place[level][node]
+            was = self.counts[level][domain]
+            self.counts[level][domain] = was + new - old
+            buckets = self._buckets[level]
+            if buckets is not None:
+                buckets.move(domain, was, was + new - old)
+        self.slots[node] = new
+        node_buckets = self._buckets[last]
+        if node_buckets is not None:
+            node_buckets.move(node, old, new)
+        self.total += new - old
+
+    def buckets(self, level: int) -> Buckets:
+        """The domains of a level by their count."""
+        found = self._buckets[level]
+        if found is None:
+            found = self._buckets[level] = Buckets(self.counts[level])
+        return found
+
+    def tight_nodes(self) -> Iterator[int]:
+        """Nodes that hold at least one pod, fewest free GPUs first (then CPUs), then by index."""
+        if self._by_free is None:
+            self.tightness = [self._tightness_of(n, s) for n, s in enumerate(self.slots)]
+            self._by_free = Buckets(self.tightness)
+        return self._by_free.at_least(1)
+
+    def _tightness_of(self, node: int, slots: int) -> int:
+        """0 where nothing fits, else 1 + free GPUs, or 1 + free pods where there are no GPUs."""
+        if not slots:
+            return 0
+        return 1 + (self.table.free[node].bit_count() if self.topology.types[node].gpus else slots)
+
+    def _slots_of(self, node: int) -> int:
+        table, shape = self.table, self.shape
+        if not self.eligible[node] or table.aside[node] is not None:
+            return 0
+        return slots_on(table, shape, node)
+
+
+def slots_on(table: NodeTable, shape: Shape, node: int) -> int:
+    """Pods of the shape that the node's free resources hold, at most 1 if `single`.
+
+    A capacity of 0 CPUs or memory means that the inventory did not say; it is not checked then.
+    """
+    limit = 1 if shape.single else 1 << 30
+    if shape.gpus:
+        limit = min(limit, table.free[node].bit_count() // shape.gpus)
+    need = shape.resources
+    if not need.is_zero():
+        capacity = table.topology.types[node].capacity
+        if need.cpu_milli and capacity.cpu_milli:
+            limit = min(limit, table.cpu_milli[node] // need.cpu_milli)
+        if need.memory_mib and capacity.memory_mib:
+            limit = min(limit, table.memory_mib[node] // need.memory_mib)
+        for name, amount in need.other:
+            limit = min(limit, table.other[node].get(name, 0) // amount)
+    return max(0, limit)
+
+
+def why_not(table: NodeTable, shape: Shape, node: int) -> str | None:
+    """Why no pod of the shape can go to a node now; None when one can."""
+    topology = table.topology
+    record, kind = topology.nodes[node], topology.types[node]
+    if shape.nodes and record.name not in shape.nodes:
+        return "not_listed"
+    if shape.node_type is not None and kind.name != shape.node_type:
+        return "other_node_type"
+    if shape.gpus > kind.gpus:
+        return "too_few_gpus"
+    if any(record.labels.get(key) != value for key, value in shape.labels):
+        return "labels"
+    if _barred(record.taints, shape.tolerations):
+        return "tainted"
+    if table.aside[node] is not None:
+        return table.aside[node]
+    if shape.gpus and table.free[node].bit_count() < shape.gpus:
+        return "gpus_in_use"
+    return None if slots_on(table, shape, node) else "cpu_memory_or_other_in_use"
+
+
+def _barred(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> bool:
+    return any(
+        taint.effect is not TaintEffect.PREFER_NO_SCHEDULE
+        and not any(t.tolerates(taint) for t in tolerations)
+        for taint in taints
+    )
+
+
+def _eligible(table: NodeTable, shape: Shape) -> list[bool]:
+    topology = table.topology
+    labels: Mapping[str, str] = dict(shape.labels)
+    out = [
+        kind.gpus >= shape.gpus and shape.node_type in (None, kind.name) for kind in topology.types
+    ]
+    if shape.nodes:
+        out = [
+            ok and record.name in shape.nodes
+            for ok, record in zip(out, topology.nodes, strict=True)
+        ]
+    if labels:
+        wanted = labels.items()
+        out = [
+            ok and wanted <= record.labels.items()
+            for ok, record in zip(out, topology.nodes, strict=True)
+        ]
+    return [
+        ok and not (record.taints and _barred(record.taints, shape.tolerations))
+        for ok, record in zip(out, topology.nodes, strict=True)
+    ]

@@ -1,0 +1,1 @@
+"""Frozen values that check themselves: nodes, jobs, placements, plans."""

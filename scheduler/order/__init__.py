@@ -1,0 +1,1 @@
+"""Which gang goes next."""

@@ -1,0 +1,1 @@
+"""The parallel layout of a job: sizes, rank order, communication groups."""

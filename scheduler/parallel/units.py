@@ -1,0 +1,147 @@
+"""Pods that must lie together: the closure of rules over overlapping groups (`design.md` §2)."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.model.job import HEAVY_FIRST, JOB_GROUP, ParallelSizes, Role
+from scheduler.parallel.groups import groups_of
+
+PART_GROUP = ""
+"""Group of the rules that hold for each part of a role by itself."""
+
+
+class Units(Protocol):
+    """The pods of a gang, equal to each other, and the groups they form.
+
+    Attributes:
+        pods: Pods wanted.
+        soft_groups: Groups worth keeping together without a rule, most traffic first.
+    """
+
+    pods: int
+    soft_groups: tuple[str, ...]
+
+    def unit(self, groups: frozenset[str]) -> int:
+        """Pods of one unit: the least set that holds every such group which it touches."""
+
+    def labels(self, group: str) -> NDArray[np.int64]:
+        """For each pod, a number that it shares with the pods of its group."""
+
+    def order(self, chain: tuple[frozenset[str], ...]) -> Sequence[int]:
+        """Pod indices such that the units of each link of the chain are consecutive.
+
+        Args:
+            chain: Kinds of groups, outermost (largest units) first; each holds all of the next.
+        """
+
+
+class PodGrid:
+    """Pods of a parallel job."""
+
+    def __init__(self, sizes: ParallelSizes, gpus_per_pod: int) -> None:
+        self.sizes = sizes
+        self.gpus_per_pod = gpus_per_pod
+        self.pods = sizes.world // gpus_per_pod
+        self.soft_groups = tuple(a for a in HEAVY_FIRST if self.unit(frozenset({a})) > 1)
+
+    def unit(self, groups: frozenset[str]) -> int:
+        return self.pods if JOB_GROUP in groups else _unit(self.sizes, self.gpus_per_pod, groups)
+
+    def labels(self, group: str) -> NDArray[np.int64]:
+        if group == JOB_GROUP:
+            return np.zeros(self.pods, dtype=np.int64)
+        return _labels(self.sizes, self.gpus_per_pod, frozenset({group}))
+
+    def order(self, chain: tuple[frozenset[str], ...]) -> Sequence[int]:
+        return _order(
+            self.sizes,
+            self.gpus_per_pod,
+            tuple(c - {JOB_GROUP} for c in chain if JOB_GROUP not in c),
+        )
+
+
+class Members:
+    """Members of a role, which talk to their neighbours in number."""
+
+    def __init__(self, role: Role, pods: int) -> None:
+        self.role = role
+        self.pods = pods
+        self.part = role.parts.size if role.parts is not None else 1
+        self.soft_groups = ((PART_GROUP,) if 1 < self.part < pods else ()) + (
+            (JOB_GROUP,) if pods > 1 else ()
+        )
+
+    def unit(self, groups: frozenset[str]) -> int:
+        return self.part if groups == {PART_GROUP} else self.pods
+
+    def labels(self, group: str) -> NDArray[np.int64]:
+        numbers = np.arange(self.pods, dtype=np.int64)
+        return numbers // self.part if group == PART_GROUP else numbers * 0
+
+    def order(self, chain: tuple[frozenset[str], ...]) -> Sequence[int]:
+        return range(self.pods)
+
+
+@lru_cache(maxsize=4096)
+def _unit(sizes: ParallelSizes, gpus_per_pod: int, groups: frozenset[str]) -> int:
+    if not groups:
+        return 1
+    closed = _closed_form(sizes, gpus_per_pod, groups)
+    if closed is not None:
+        return closed
+    _, counts = np.unique(_labels(sizes, gpus_per_pod, groups), return_counts=True)
+    # All units are alike: shifting every rank by a pod, or a group, maps units onto units.
+    return int(counts.max())
+
+
+def _closed_form(sizes: ParallelSizes, gpus_per_pod: int, groups: frozenset[str]) -> int | None:
+    """Product of the axes over what lies in one pod; None where pods cut axes unevenly."""
+    if "ep" in groups:
+        return None
+    left, product = gpus_per_pod, 1
+    dense = sizes.dense()
+    for axis in sizes.order:
+        size = dense[axis]
+        inside = min(left, size)
+        if size % inside or left % inside:
+            return None
+        left //= inside
+        if axis in groups:
+            product *= size // inside
+    return product
+
+
+@lru_cache(maxsize=1024)
+def _labels(sizes: ParallelSizes, gpus_per_pod: int, groups: frozenset[str]) -> NDArray[np.int64]:
+    """For each pod, the least pod of its unit: what touches is joined until nothing does."""
+    labels = np.arange(sizes.world, dtype=np.int64) // gpus_per_pod
+    arrays = [groups_of(sizes)[axis] for axis in sorted(groups)]
+    while True:
+        before = labels.copy()
+        for array in arrays:
+            labels[array] = labels[array].min(axis=1)[:, None]
+        labels = np.repeat(labels.reshape(-1, gpus_per_pod).min(axis=1), gpus_per_pod)
+        if np.array_equal(labels, before):
+            return labels[::gpus_per_pod]
+
+
+@lru_cache(maxsize=1024)
+def _order(
+    sizes: ParallelSizes, gpus_per_pod: int, chain: tuple[frozenset[str], ...]
+) -> Sequence[int]:
+    pods = sizes.world // gpus_per_pod
+    first_ranks = np.arange(pods, dtype=np.int64) * gpus_per_pod
+    keys, rest = [], first_ranks
+    by_axis = {}
+    for axis in sizes.order:
+        size = sizes.dense()[axis]
+        by_axis[axis] = rest % size
+        rest = rest // size
+    # lexsort sorts by its last key first: light axes vary slowest, then units from the outside in.
+    keys = [by_axis[axis] for axis in HEAVY_FIRST]
+    keys += [_labels(sizes, gpus_per_pod, link) for link in reversed(chain) if link]
+    return [int(i) for i in np.lexsort(keys)]

@@ -1,0 +1,1 @@
+"""Where a gang goes, or why it does not fit."""

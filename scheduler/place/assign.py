@@ -1,0 +1,122 @@
+"""From counts to nodes and GPUs: equal, aligned GPU indices on every node where it can be."""
+
+from collections.abc import Sequence
+
+from scheduler.cluster.view import View
+from scheduler.errors import invariant
+from scheduler.model.resources import full_mask
+from scheduler.place.spread import Piece, aligned_masks
+
+Spot = tuple[int, int]
+"""(node index, GPU mask) of one pod."""
+
+
+def assign(view: View, pieces: Sequence[Piece]) -> list[Spot]:
+    """A spot for each pod of each piece, in tree order."""
+    gpus = view.shape.gpus
+    if gpus == 0:
+        return [(node, 0) for piece in pieces for node in _fill_nodes(view, piece)]
+    if view.takes_whole_nodes:
+        return [(node, full_mask(gpus)) for piece in pieces for node in _first_free(view, piece)]
+    mask = _common_mask(view, pieces)
+    spots: list[Spot] = []
+    for piece in pieces:
+        taken: dict[int, int] = {}
+        for node in _fill_nodes(view, piece, mask):
+            free = view.table.free[node] & ~taken.get(node, 0)
+            chosen = mask if mask & free == mask else best_mask(free, gpus)
+            taken[node] = taken.get(node, 0) | chosen
+            spots.append((node, chosen))
+    return spots
+
+
+def _first_free(view: View, piece: Piece) -> list[int]:
+    lo, hi, wanted = piece
+    out = []
+    for node in range(lo, hi):
+        if view.slots[node]:
+            out.append(node)
+            if len(out) == wanted:
+                break
+    invariant(len(out) == wanted, f"{len(out)} nodes for {wanted} pods")
+    return out
+
+
+def _fill_nodes(view: View, piece: Piece, mask: int = 0) -> list[int]:
+    """The node of each pod of a piece: as few nodes as can be, those with the mask free first."""
+    lo, hi, wanted = piece
+    table = view.table
+    nodes = [n for n in range(lo, hi) if view.slots[n]]
+    out: list[int] = []
+    if view.shape.single:
+        nodes.sort(key=lambda n: (table.free[n] & mask != mask, table.free[n].bit_count(), n))
+        out = nodes[:wanted]
+    else:
+        left = wanted
+        while left:
+            tight = min(
+                (n for n in nodes if view.slots[n] >= left),
+                key=lambda n: (
+                    table.free[n] & mask != mask,
+                    view.slots[n],
+                    table.free[n].bit_count(),
+                    n,
+                ),
+                default=None,
+            )
+            node = tight if tight is not None else max(nodes, key=lambda n: (view.slots[n], -n))
+            share = min(left, view.slots[node])
+            out += [node] * share
+            nodes.remove(node)
+            left -= share
+    out.sort()
+    invariant(len(out) == wanted, f"{len(out)} places for {wanted} pods")
+    return out
+
+
+def _common_mask(view: View, pieces: Sequence[Piece]) -> int:
+    """The aligned GPU indices that the most pods can have, then that break fewest larger blocks.
+
+    Ranks talk along their rail: equal indices on every node keep that traffic on one switch.
+    """
+    gpus = view.shape.gpus
+    width = max(view.topology.types[n].gpus for lo, hi, _ in pieces for n in range(lo, hi))
+    best, best_key = 0, (0, 0, 0)
+    for position, mask in enumerate(aligned_masks(width, gpus)):
+        supported, damage = 0, 0
+        for lo, hi, wanted in pieces:
+            frees = [view.table.free[n] for n in range(lo, hi) if view.slots[n]]
+            costs = sorted(broken_block(free, mask, gpus) for free in frees if free & mask == mask)[
+                :wanted
+            ]
+            supported += len(costs)
+            damage += sum(costs)
+        key = (-supported, damage, position)
+        if position == 0 or key < best_key:
+            best, best_key = mask, key
+    return best
+
+
+def best_mask(free: int, gpus: int) -> int:
+    """The aligned block that breaks the smallest larger one; without any, the lowest free GPUs."""
+    fitting = [m for m in aligned_masks(free.bit_length(), gpus) if m & free == m]
+    if fitting:
+        return min(fitting, key=lambda m: (broken_block(free, m, gpus), m))
+    mask = 0
+    for _ in range(gpus):
+        low = free & -free
+        mask |= low
+        free ^= low
+    return mask
+
+
+def broken_block(free: int, mask: int, gpus: int) -> int:
+    """Size of the largest free aligned block around a mask: what its use would break."""
+    size = 1 << (gpus - 1).bit_length()
+    start = (mask & -mask).bit_length() - 1
+    while True:
+        wider = size * 2
+        block = ((1 << wider) - 1) << (start // wider * wider)
+        if free & block != block:
+            return size
+        size = wider

@@ -1,0 +1,91 @@
+"""Rules as numbers: which level holds the whole gang, how many pods each keeps together."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from scheduler.model.job import JOB_GROUP, SCALE_UP, JobSpec, Mode, Role, Rule
+from scheduler.model.node import NodeType
+from scheduler.parallel.units import PART_GROUP, Units
+from scheduler.topology.tree import Topology
+
+DEFAULT_TP_RULE = Rule("tp", SCALE_UP, Mode.REQUIRED)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a placement must keep, all by counts.
+
+    Attributes:
+        whole: Index of the level inside one domain of which the whole gang lies; None = anywhere.
+        units: (level index, pods of a unit, kinds of groups), outermost level first; at that level
+            each
+            unit lies in one domain. Units divide those further out and are smaller than the gang.
+    """
+
+    whole: int | None = None
+    units: tuple[tuple[int, int, frozenset[str]], ...] = ()
+
+    def chain(self) -> tuple[frozenset[str], ...]:
+        return tuple(groups for _, _, groups in self.units)
+
+
+Wants = Mapping[int, frozenset[str]]
+"""Level index -> kinds of groups that are to lie in one domain of it."""
+
+
+def bounds_of(wants: Wants, units: Units) -> Bounds:
+    """Close rules upwards: at each level, groups ruled there or further in are one unit."""
+    whole: int | None = None
+    found: list[tuple[int, int, frozenset[str]]] = []
+    closed: frozenset[str] = frozenset()
+    for level in sorted(wants, reverse=True):
+        closed = closed | wants[level]
+        unit = units.unit(closed)
+        if unit >= units.pods:
+            whole = level
+            break
+        if unit > 1 and not (found and found[-1][1] == unit):
+            found.append((level, unit, closed))
+    return Bounds(whole, tuple(reversed(found)))
+
+
+def add_want(wants: Wants, level: int, groups: Iterable[str]) -> Wants:
+    """The wants and further groups at one level."""
+    return {**wants, level: wants.get(level, frozenset()) | frozenset(groups)}
+
+
+def level_of(name: str, topology: Topology, node_type: NodeType | None) -> int | None:
+    """Index of a rule's level; None when the map has no such level any more."""
+    if name == SCALE_UP:
+        name = topology.scale_up if node_type is None else topology.scale_up_level(node_type)
+    return topology.level_index.get(name)
+
+
+def rules_of_parallel(spec: JobSpec) -> tuple[Rule, ...]:
+    """Explicit rules and the one default: tp inside the scale-up domain, unless tp has its own."""
+    if any(rule.group == "tp" for rule in spec.rules):
+        return spec.rules
+    return (DEFAULT_TP_RULE, *spec.rules)
+
+
+def rules_of_role(spec: JobSpec, role: Role, *, alone: bool) -> tuple[Rule, ...]:
+    """Rules that bind one role; with `alone`, those of the job are the role's own."""
+    own = tuple(
+        Rule(JOB_GROUP, rule.within, rule.mode)
+        for rule in (*spec.rules, *role.rules)
+        if rule.group == role.name or (alone and rule.group == JOB_GROUP)
+    )
+    parts = role.parts.rules if role.parts is not None else ()
+    return own + tuple(Rule(PART_GROUP, rule.within, rule.mode) for rule in parts)
+
+
+def cost_levels(topology: Topology, node_type: NodeType | None) -> tuple[int, ...]:
+    """Levels whose crossing costs time, innermost first; all of them where nothing is known.
+
+    They are the scale-up level and those that the inventory's fabric names.
+    """
+    known = [topology.level_index[name] for name in topology.fabric if name in topology.level_index]
+    if not known:
+        return tuple(reversed(range(len(topology.levels))))
+    scale_up = level_of(SCALE_UP, topology, node_type)
+    return tuple(sorted({*known, *(() if scale_up is None else (scale_up,))}, reverse=True))

@@ -1,0 +1,112 @@
+"""One role's equal members: what they ask of a node, and their place on the best node type."""
+
+from scheduler.cluster.nodes import Held
+from scheduler.cluster.trial import Trial
+from scheduler.cluster.view import Shape
+from scheduler.model.job import JobSpec, Role, Rule
+from scheduler.model.lifecycle import Reason
+from scheduler.model.node import NodeType
+from scheduler.model.placement import NoFit, PodPlace
+from scheduler.parallel.units import Members
+from scheduler.place.bounds import rules_of_role
+from scheduler.place.room import Scope
+from scheduler.place.uniform import Ask, Settled, place_settled, required_wants, settle
+from scheduler.place.verdict import missing_level, shortfall
+
+
+def shape_of(spec: JobSpec, role: Role, node_type: NodeType | None) -> Shape:
+    """What one member of a role asks of its node."""
+    return Shape(
+        node_type=None if node_type is None else node_type.name,
+        gpus=role.gpus,
+        resources=role.resources,
+        single=role.one_per_node,
+        labels=tuple(sorted(spec.labels.items())),
+        tolerations=spec.tolerations,
+        nodes=frozenset(spec.nodes),
+    )
+
+
+def node_types_for(trial: Trial, gpu: str | None, gpus: int) -> list[NodeType | None]:
+    """Types that could hold pods of so many GPUs, by name; [None] for pods without GPUs."""
+    if not gpus:
+        return [None]
+    kinds = {
+        t.name: t for t in trial.table.topology.types if t.gpus >= gpus and gpu in (None, t.gpu)
+    }
+    return [kinds[name] for name in sorted(kinds)]
+
+
+def place_role(
+    trial: Trial,
+    spec: JobSpec,
+    role: Role,
+    least: int,
+    scope: Scope | None,
+    *,
+    alone: bool,
+    wanted: int | None = None,
+) -> list[PodPlace] | NoFit:
+    """Place members 0 .. of one role on the best node type and hold their places."""
+    pods = role.replicas if wanted is None else wanted
+    best: tuple[tuple[int, tuple[bool, ...], str], Ask, Settled] | None = None
+    verdict: NoFit | None = None
+    for node_type in node_types_for(trial, spec.gpu, role.gpus):
+        ask = ask_for_role(trial, spec, role, node_type, pods, least, scope, alone=alone)
+        wants = required_wants(ask)
+        if isinstance(wants, Rule):
+            return missing_level(wants, trial.table.topology.level_names)
+        settled = settle(ask, wants)
+        if settled is None:
+            found = shortfall(ask, wants)
+            verdict = found if verdict is None or found.fitting > verdict.fitting else verdict
+            continue
+        key = (-settled.pods, settled.unmet, "" if node_type is None else node_type.name)
+        if best is None or key < best[0]:
+            best = (key, ask, settled)
+    if best is None:
+        return verdict if verdict is not None else no_such_node(spec, role)
+    _, ask, settled = best
+    out = [
+        PodPlace(role.name, index, node, mask, 0, role.resources)
+        for index, (node, mask) in place_settled(ask, settled)
+    ]
+    for pod in out:
+        trial.hold(Held(pod.node_index, pod.gpu_mask, pod.resources))
+    return out
+
+
+def ask_for_role(
+    trial: Trial,
+    spec: JobSpec,
+    role: Role,
+    node_type: NodeType | None,
+    pods: int,
+    least: int,
+    scope: Scope | None,
+    *,
+    alone: bool,
+) -> Ask:
+    """Equal members of one role as the uniform search takes them."""
+    return Ask(
+        view=trial.view(shape_of(spec, role, node_type)),
+        units=Members(role, pods),
+        rules=rules_of_role(spec, role, alone=alone),
+        node_type=node_type,
+        least=least,
+        step=role.parts.size if role.parts is not None else 1,
+        scope=scope,
+    )
+
+
+def no_such_node(spec: JobSpec, role: Role) -> NoFit:
+    """The verdict when no node, however empty, is of a model and size that the role could use."""
+    model = f" of model '{spec.gpu}'" if spec.gpu else ""
+    return NoFit(
+        never=False,
+        code=Reason.ROOM,
+        message=(
+            f"role '{role.name}' needs {role.gpus} GPUs{model} on one node; no known node has them"
+        ),
+        wanted=role.min,
+    )

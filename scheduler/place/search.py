@@ -1,0 +1,112 @@
+"""Entry point: a gang and what is free in, a placement or a reason out."""
+
+from dataclasses import replace
+
+from scheduler.cluster.trial import Trial
+from scheduler.cluster.view import Shape
+from scheduler.model.job import (
+    JobSpec,
+    ParallelSizes,
+    Rule,
+    default_gpus_per_pod,
+)
+from scheduler.model.lifecycle import Reason
+from scheduler.model.node import NodeType
+from scheduler.model.placement import NoFit, Placement, PodPlace
+from scheduler.parallel.units import PodGrid
+from scheduler.place.bounds import rules_of_parallel
+from scheduler.place.kept import Member, broken_rules
+from scheduler.place.members import node_types_for
+from scheduler.place.roles import place_roles
+from scheduler.place.uniform import Ask, Settled, place_settled, required_wants, settle
+from scheduler.place.verdict import missing_level, shortfall
+
+
+def place(trial: Trial, spec: JobSpec) -> Placement | NoFit:
+    """Where the gang goes now; the trial is left as it was.
+
+    `NoFit.never` is always false here: whether waiting could help is another question, asked of the
+    empty cluster (`admit.never_fits`).
+    """
+    if spec.parallelism is not None:
+        return _place_parallel(trial, spec, spec.parallelism)
+    found = place_roles(trial, spec)
+    if isinstance(found, NoFit):
+        return found
+    pods, cut = found
+    members = [Member(p.role, p.index, p.node_index) for p in pods]
+    types = {trial.table.topology.types[p.node_index].name for p in pods if p.gpu_mask}
+    return Placement(
+        pods=_with_ranks(pods),
+        node_type=types.pop() if len(types) == 1 else "",
+        search="bounded" if cut.bounded else "exact",
+        broken=broken_rules(spec, trial.table.topology, members, 0),
+    )
+
+
+def _with_ranks(pods: list[PodPlace]) -> tuple[PodPlace, ...]:
+    """Ranks of roles count through all GPUs in the order of the pods."""
+    out, rank = [], 0
+    for pod in pods:
+        out.append(replace(pod, first_rank=rank))
+        rank += pod.gpu_mask.bit_count()
+    return tuple(out)
+
+
+def _place_parallel(trial: Trial, spec: JobSpec, sizes: ParallelSizes) -> Placement | NoFit:
+    best: tuple[tuple[tuple[bool, ...], str], Ask, Settled, int] | None = None
+    verdict: NoFit | None = None
+    for node_type in node_types_for(trial, spec.gpu, spec.gpus_per_pod or 1):
+        if node_type is None:
+            continue
+        gpus = spec.gpus_per_pod or default_gpus_per_pod(sizes, node_type.gpus)
+        ask = ask_for_parallel(trial, spec, sizes, node_type, gpus)
+        wants = required_wants(ask)
+        if isinstance(wants, Rule):
+            return missing_level(wants, trial.table.topology.level_names)
+        settled = settle(ask, wants)
+        if settled is None:
+            found = shortfall(ask, wants)
+            verdict = found if verdict is None or found.fitting > verdict.fitting else verdict
+            continue
+        key = (settled.unmet, node_type.name)
+        if best is None or key < best[0]:
+            best = (key, ask, settled, gpus)
+    if best is None:
+        return verdict if verdict is not None else _no_such_node(spec)
+    _, ask, settled, gpus = best
+    resources = spec.resources_per_pod
+    pods = tuple(
+        PodPlace("", index, node, mask, index * gpus, resources)
+        for index, (node, mask) in place_settled(ask, settled)
+    )
+    kind = ask.node_type
+    return Placement(pods, "" if kind is None else kind.name, gpus, broken=settled.broken)
+
+
+def ask_for_parallel(
+    trial: Trial, spec: JobSpec, sizes: ParallelSizes, node_type: NodeType, gpus: int
+) -> Ask:
+    """The pods of a parallel job on one node type as the uniform search takes them."""
+    shape = Shape(
+        node_type=node_type.name,
+        gpus=gpus,
+        resources=spec.resources_per_pod,
+        single=True,
+        labels=tuple(sorted(spec.labels.items())),
+        tolerations=spec.tolerations,
+        nodes=frozenset(spec.nodes),
+    )
+    units = PodGrid(sizes, gpus)
+    return Ask(trial.view(shape), units, rules_of_parallel(spec), node_type, units.pods)
+
+
+def _no_such_node(spec: JobSpec) -> NoFit:
+    wanted = f"{spec.gpus_per_pod} GPUs" if spec.gpus_per_pod else "GPUs"
+    model = f" of model '{spec.gpu}'" if spec.gpu else ""
+    return NoFit(
+        never=False,
+        code=Reason.ROOM,
+        message=f"needs nodes with {wanted}{model}; no known node has them",
+        wanted=1,
+    )

@@ -1,0 +1,198 @@
+"""Which domains take how many pods: the tightest one, the fewest inside it, the last tight."""
+
+from collections.abc import Iterable
+from itertools import islice
+
+from scheduler.errors import invariant
+from scheduler.place.room import Room, Scope
+
+Piece = tuple[int, int, int]
+"""(node_lo, node_hi, pods): so many pods on the nodes of a range."""
+
+CANDIDATE_LIMIT = 16
+"""Equally possible domains that are compared for what is left free. They tie in every rule and in
+predicted time; the limit bounds only how well the rest stays packed."""
+
+ROOT: Scope = (-1, 0)
+
+
+Soft = tuple[int, int]
+"""(level index, pods of a unit): keep as many units as can be whole in one domain of the level."""
+
+
+def choose(room: Room, wanted: int, soft: Soft | None = None) -> list[Piece]:
+    """Pieces that hold `wanted` pods; `room.fits(wanted)` must hold.
+
+    The domain for the whole gang is the one that needs the fewest domains inside it, then has the
+    fewest pods free, then whose parents have.
+    """
+    level = room.bounds.whole
+    if level is None:
+        start = ROOT if room.scope is None else room.scope
+    elif level == len(room.topology.levels) - 1:
+        start = (level, _tightest_node(room, wanted))
+    else:
+        start = (level, _tightest_domain(room, level, wanted))
+    out: list[Piece] = []
+    spread(room, start, wanted, out, soft)
+    return out
+
+
+def spread(room: Room, at: Scope, wanted: int, out: list[Piece], soft: Soft | None = None) -> None:
+    """Share `wanted` pods among the domains inside one, in tree order."""
+    level, domain = at
+    topology = room.topology
+    last = len(topology.levels) - 1
+    if level == last:
+        out.append((domain, domain + 1, wanted))
+        return
+    cuts_nodes = bool(room.bounds.units) and room.bounds.units[-1][0] == last
+    if level == last - 1 and not cuts_nodes:
+        if level < 0:
+            out.append((0, topology.node_count, wanted))
+        else:
+            out.append(
+                (
+                    topology.levels[level].node_lo[domain],
+                    topology.levels[level].node_hi[domain],
+                    wanted,
+                )
+            )
+        return
+    if level < 0:
+        children: Iterable[int] = range(len(topology.levels[0].names))
+    else:
+        children = range(
+            topology.levels[level].child_lo[domain], topology.levels[level].child_hi[domain]
+        )
+    capacities = [(room.pods(level + 1, c), c) for c in children]
+    if soft is not None and soft[0] == level + 1:
+        shares = whole_first(capacities, wanted, soft[1])
+    else:
+        shares = fewest(capacities, wanted)
+    for child, share in shares:
+        spread(room, (level + 1, child), share, out, soft)
+
+
+def whole_first(capacities: list[tuple[int, int]], wanted: int, unit: int) -> list[tuple[int, int]]:
+    """As many whole units as fit in one domain each, then the rest on what is left, largest first.
+
+    Args and Returns: As for `fewest`.
+    """
+    taken = dict.fromkeys((child for _, child in capacities), 0)
+    left = wanted
+    for whole in (True, False):
+        ordered = sorted(capacities, key=lambda c: (taken[c[1]] - c[0], c[1]))
+        for capacity, child in ordered:
+            share = min(capacity - taken[child], left)
+            share -= share % unit if whole else 0
+            taken[child] += share
+            left -= share
+    invariant(not left, f"{left} of {wanted} pods have no domain")
+    return sorted((child, share) for child, share in taken.items() if share)
+
+
+def fewest(capacities: list[tuple[int, int]], wanted: int) -> list[tuple[int, int]]:
+    """The fewest domains that hold `wanted` pods: largest first, the last the tightest that does.
+
+    Args:
+        capacities: (pods it holds, domain index); any order.
+
+    Returns:
+        (domain index, pods), by index.
+    """
+    best = min((c for c in capacities if c[0] >= wanted), default=None)
+    if best is not None:
+        return [(best[1], wanted)]
+    left, chosen = wanted, []
+    ordered = sorted((c for c in capacities if c[0]), key=lambda c: (-c[0], c[1]))
+    for position, (capacity, child) in enumerate(ordered):
+        if capacity >= left:
+            tight = min(c for c in ordered[position:] if c[0] >= left)
+            chosen.append((tight[1], left))
+            return sorted(chosen)
+        chosen.append((child, capacity))
+        left -= capacity
+    invariant(not left, f"{left} of {wanted} pods have no domain")
+    return sorted(chosen)
+
+
+def _tightest_domain(room: Room, level: int, wanted: int) -> int:
+    counts = room.view.counts
+    place = room.topology.place
+
+    def key(domain: int) -> tuple[object, ...]:
+        node = room.topology.levels[level].node_lo[domain]
+        outer = tuple(counts[up][place[up][node]] for up in range(level - 1, -1, -1))
+        return (_inner_domains(room, level, domain, wanted), counts[level][domain], outer, domain)
+
+    return min(islice(room.candidates(wanted), CANDIDATE_LIMIT), key=key)
+
+
+def _inner_domains(room: Room, level: int, domain: int, wanted: int) -> int:
+    """Domains of the next level that the pods would touch; nodes are not counted."""
+    inner = level + 1
+    if inner >= len(room.topology.levels) - 1:
+        return 0
+    lo, hi = (
+        room.topology.levels[level].child_lo[domain],
+        room.topology.levels[level].child_hi[domain],
+    )
+    return len(fewest([(room.pods(inner, c), c) for c in range(lo, hi)], wanted))
+
+
+def _tightest_node(room: Room, wanted: int) -> int:
+    """The node whose use leaves the rest best packed: part-used first, then in tight domains."""
+    view, topology = room.view, room.topology
+    last = len(topology.levels) - 1
+    if room.scope is not None:
+        lo, hi = topology.inside(*room.scope, last)
+        fitting = [n for n in range(lo, hi) if view.slots[n] >= wanted]
+    else:
+        fitting = []
+        for node in view.tight_nodes():
+            if view.slots[node] >= wanted:
+                fitting.append(node)
+                if len(fitting) >= CANDIDATE_LIMIT:
+                    break
+        if last > 0 and fitting and _is_empty(room, fitting[0]):
+            fitting = _in_tight_domain(room, wanted) or fitting
+
+    def key(node: int) -> tuple[object, ...]:
+        outer = tuple(view.counts[up][topology.place[up][node]] for up in range(last - 1, -1, -1))
+        free = view.table.free[node].bit_count()
+        return (free, not aligned_free(view.table.free[node], view.shape.gpus), outer, node)
+
+    return min(fitting, key=key)
+
+
+def _is_empty(room: Room, node: int) -> bool:
+    return room.view.table.free[node].bit_count() == room.topology.types[node].gpus
+
+
+def _in_tight_domain(room: Room, wanted: int) -> list[int]:
+    """Nodes that fit, of the domains just above the node with the fewest pods free."""
+    view, topology = room.view, room.topology
+    level = len(topology.levels) - 2
+    out: list[int] = []
+    for domain in islice(view.buckets(level).at_least(wanted), CANDIDATE_LIMIT):
+        lo, hi = topology.levels[level].node_lo[domain], topology.levels[level].node_hi[domain]
+        first = next((n for n in range(lo, hi) if view.slots[n] >= wanted), None)
+        if first is not None:
+            out.append(first)
+    return out
+
+
+def aligned_free(free: int, gpus: int) -> bool:
+    """Whether a block of so many GPUs that starts at a multiple of its size is free."""
+    return gpus == 0 or any(mask & free == mask for mask in aligned_masks(free.bit_length(), gpus))
+
+
+def aligned_masks(gpu_count: int, gpus: int) -> list[int]:
+    """Masks of the aligned blocks, lowest first.
+
+    A size that is no power of two starts where blocks of the next larger power do.
+    """
+    step = 1 << (gpus - 1).bit_length() if gpus else 1
+    block = (1 << gpus) - 1
+    return [block << start for start in range(0, gpu_count - gpus + 1, step)]

@@ -1,0 +1,195 @@
+"""Gangs of equal pods: harden one preference after another for as long as the counts allow it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from scheduler.cluster.view import View
+from scheduler.model.job import JOB_GROUP, Mode, Rule
+from scheduler.model.node import NodeType
+from scheduler.parallel.units import Units
+from scheduler.place.assign import Spot, assign
+from scheduler.place.bounds import Bounds, Wants, add_want, bounds_of, cost_levels, level_of
+from scheduler.place.room import Room, Scope
+from scheduler.place.spread import Soft, choose
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Equal pods that are to be placed together.
+
+    Attributes:
+        view: Counts of the pods' shape.
+        units: The pods wanted and their groups.
+        rules: Required and preferred, with groups as `units` names them.
+        least: Pods that must be placed; at most `units.pods`.
+        step: Pods come in multiples of this (the size of a part).
+        scope: Only inside this domain; None = anywhere.
+    """
+
+    view: View
+    units: Units
+    rules: tuple[Rule, ...]
+    node_type: NodeType | None
+    least: int
+    step: int = 1
+    scope: Scope | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Which pods get a place and what will hold of it.
+
+    Attributes:
+        bounds: Required rules and every preference that could be kept.
+        unmet: For each preference in the order of its weight, whether it could not be kept; smaller
+            is better when compared as a whole.
+        broken: Preferred rules that will not hold.
+    """
+
+    pods: int
+    bounds: Bounds
+    unmet: tuple[bool, ...] = ()
+    broken: tuple[Rule, ...] = field(default=())
+
+
+def required_wants(ask: Ask) -> Wants | Rule:
+    """Required rules by level; or a rule whose level the map does not have."""
+    wants: Wants = {}
+    for rule in ask.rules:
+        if rule.mode is not Mode.REQUIRED:
+            continue
+        level = level_of(rule.within, ask.view.topology, ask.node_type)
+        if level is None:
+            return rule
+        wants = add_want(wants, level, {rule.group})
+    return wants
+
+
+def settle(ask: Ask, wants: Wants) -> Settled | None:
+    """How many pods fit under the required rules, and which preferences hold beside them."""
+    units = ask.units
+    most = Room(ask.view, bounds_of(wants, units), ask.scope).most()
+    pods = min(units.pods, most - most % ask.step)
+    if pods < ask.least or pods == 0:
+        return None
+    broken: list[Rule] = []
+    unmet: list[bool] = []
+    for rule in ask.rules:
+        if rule.mode is Mode.PREFERRED:
+            level = level_of(rule.within, ask.view.topology, ask.node_type)
+            if level is None:
+                broken.append(rule)
+                continue
+            for depth in range(level, -1, -1):
+                hardened = _try(ask, wants, depth, rule.group, pods)
+                unmet.append(hardened is None)
+                if hardened is not None:
+                    wants = hardened
+                    break
+                if depth == level:
+                    broken.append(rule)
+    for choices in _by_traffic(ask, wants, pods):
+        for depth, group in choices:
+            hardened = _try(ask, wants, depth, group, pods)
+            unmet.append(hardened is None)
+            if hardened is not None:
+                wants = hardened
+                break
+    return Settled(pods, _bounds(ask, wants, pods), tuple(unmet), tuple(broken))
+
+
+def _bounds(ask: Ask, wants: Wants, pods: int) -> Bounds:
+    """Bounds for so many of the pods: a unit that holds all that start is the whole gang."""
+    bounds = bounds_of(wants, ask.units)
+    if pods == ask.units.pods or not bounds.units:
+        return bounds
+    inner = tuple(u for u in bounds.units if u[1] < pods)
+    whole = max((u[0] for u in bounds.units if u[1] >= pods), default=bounds.whole)
+    return Bounds(whole, inner)
+
+
+def _try(ask: Ask, wants: Wants, level: int, group: str, pods: int) -> Wants | None:
+    harder = add_want(wants, level, {group})
+    bounds = _bounds(ask, harder, pods)
+    buckets = ask.view.buckets
+    if any(unit > buckets(at).largest for at, unit, _ in bounds.units):
+        return None
+    if bounds.whole is not None and pods > buckets(bounds.whole).largest:
+        return None
+    return harder if Room(ask.view, bounds, ask.scope).fits(pods) else None
+
+
+def _by_traffic(ask: Ask, wants: Wants, pods: int) -> Iterator[list[tuple[int, str]]]:
+    """Preferences nobody stated: lists of (level, group), of which the first possible one is kept.
+
+    Heavy axes first, each in the innermost level whose crossing costs time; then the gang as a
+    whole;
+    then the levels that cost nothing, since a compact gang leaves more room for the next.
+    """
+    last = len(ask.view.topology.levels) - 1
+    costly = cost_levels(ask.view.topology, ask.node_type)
+    if ask.view.shape.single:
+        costly = tuple(depth for depth in costly if depth != last)
+    if pods == 1:
+        yield [(last, JOB_GROUP)]
+        return
+    groups = (*(g for g in ask.units.soft_groups if g != JOB_GROUP), JOB_GROUP)
+    # If all of it fits one domain of the innermost such level, every group does.
+    if costly and _try(ask, wants, costly[0], JOB_GROUP, pods) is not None:
+        yield [(costly[0], JOB_GROUP)]
+    else:
+        for group in groups:
+            yield [(level, group) for level in costly]
+    free = [depth for depth in range(last - 1, -1, -1) if depth not in costly]
+    if free:
+        for group in (JOB_GROUP, *groups[:-1]):
+            yield [(level, group) for level in free]
+
+
+def place_settled(ask: Ask, settled: Settled) -> list[tuple[int, Spot]]:
+    """(pod index, spot) of every pod placed, by pod index."""
+    best = _laid_out(ask, settled, None, settled.bounds.chain())
+    cut = [rule for rule in settled.broken if settled.pods == ask.units.pods]
+    for rule in cut[:1]:
+        best = _least_cut(ask, settled, rule, best)
+    return best
+
+
+def _laid_out(
+    ask: Ask, settled: Settled, soft: Soft | None, chain: tuple[frozenset[str], ...]
+) -> list[tuple[int, Spot]]:
+    room = Room(ask.view, settled.bounds, ask.scope)
+    spots = assign(ask.view, choose(room, settled.pods, soft))
+    order: Sequence[int] = ask.units.order(chain)
+    return sorted(zip(order[: settled.pods], spots, strict=True))
+
+
+def _least_cut(
+    ask: Ask, settled: Settled, rule: Rule, plain: list[tuple[int, Spot]]
+) -> list[tuple[int, Spot]]:
+    """The layout with the fewest domains summed over the groups of an unmet preferred rule."""
+    level = level_of(rule.within, ask.view.topology, ask.node_type)
+    if level is None:
+        return plain
+    chain = settled.bounds.chain()
+    outer = frozenset({rule.group}) | (chain[0] if chain else frozenset())
+    unit = ask.units.unit(outer)
+    if unit >= settled.pods:
+        return plain
+    longer = (outer, *chain)
+    choices = [
+        plain,
+        _laid_out(ask, settled, None, longer),
+        _laid_out(ask, settled, (level, unit), longer),
+    ]
+    return min(choices, key=lambda layout: _domains_touched(ask, layout, rule.group, level))
+
+
+def _domains_touched(ask: Ask, layout: list[tuple[int, Spot]], group: str, level: int) -> int:
+    """Domains of a level, summed over the groups that lie in them."""
+    place = ask.view.topology.place[level]
+    domains = np.array([place[node] for _, (node, _) in layout], dtype=np.int64)
+    labels = ask.units.labels(group)
+    return int(np.unique(labels * (int(domains.max()) + 1) + domains).size)

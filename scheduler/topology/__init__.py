@@ -1,0 +1,1 @@
+"""The tree of domains: built once an inventory, never changed, addressed by dense indices."""
