@@ -54,6 +54,7 @@ class Topology:
             otherwise.
         fabric: The scale-out network by level name.
         blanks: For each level, whether it has a blank domain.
+        kinds: The node types that occur, by name.
     """
 
     cluster: str
@@ -68,9 +69,12 @@ class Topology:
     racks: Mapping[str, RackRecord] = field(default_factory=dict)
     sets: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     blanks: tuple[bool, ...] = field(init=False)
+    kinds: tuple[NodeType, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "blanks", tuple("" in level.names for level in self.levels))
+        kinds = {kind.name: kind for kind in self.types}
+        object.__setattr__(self, "kinds", tuple(kinds[name] for name in sorted(kinds)))
 
     @property
     def node_count(self) -> int:

@@ -1,0 +1,1 @@
+"""What produces every speed and quality figure the project states."""

@@ -1,0 +1,1 @@
+"""What talks to the service over HTTP, and only so."""

@@ -1,0 +1,1 @@
+"""`yardctl`, the command-line client: one module for each verb."""

@@ -1,0 +1,196 @@
+"""What each kind of object shows in a table; columns for levels come from the data."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from client.cli.table import Column
+from client.cli.text import age, clean, ranges, state_colour
+from client.shapes import Domain, Event, Job, Node, Pod, Queue, Rule, Subject, Taint
+
+T = TypeVar("T")
+
+Places = Mapping[str, str | None]
+"""Level -> name of the domain there; None where there is none."""
+
+NODE_LEVEL = "node"
+"""The level that a node's own name stands for; it needs no column."""
+
+
+def job_columns(*, with_namespace: bool) -> list[Column[Job]]:
+    namespace: list[Column[Job]] = [Column("NAMESPACE", lambda job: job.get("namespace"))]
+    return [
+        *(namespace if with_namespace else []),
+        Column("NAME", lambda job: job.get("name")),
+        Column("STATE", job_state, colour=state_colour),
+        Column("PODS", lambda job: f"{job.get('running', 0)}/{job.get('members', 0)}"),
+        Column("GPUS", lambda job: job.get("gpus")),
+        Column("QUEUE", lambda job: job.get("queue")),
+        Column("PRIORITY", lambda job: job.get("priority")),
+        Column("AGE", lambda job: age(job.get("submitted_at"))),
+        Column("MIN", lambda job: job.get("minimum"), wide=True),
+        Column("PER-POD", lambda job: job.get("gpus_per_pod") or None, wide=True),
+        Column("NODE-TYPE", lambda job: job.get("node_type"), wide=True),
+        Column("ATTEMPT", lambda job: job.get("attempt"), wide=True),
+        Column("BROKEN", lambda job: rules_text(job.get("rules_broken")), wide=True),
+        Column("MESSAGE", lambda job: job.get("message"), wide=True),
+    ]
+
+
+def job_state(job: Job) -> str:
+    """`running`, or with the reason of one that waits: `pending(room)`."""
+    state, reason = job.get("state", ""), job.get("reason")
+    if job.get("never") and state == "pending":
+        reason = "never"
+    return f"{state}({reason})" if reason else state
+
+
+def rules_text(rules: Sequence[Rule] | None) -> str:
+    """Rules in short: `pp:leaf,job:block`."""
+    return ",".join(f"{rule.get('group') or 'part'}:{rule.get('within')}" for rule in rules or [])
+
+
+def _pod_places(pod: Pod) -> Places:
+    return pod.get("domains") or {}
+
+
+def _node_places(node: Node) -> Places:
+    return node.get("domains") or {}
+
+
+def pod_columns(pods: Sequence[Pod], *, with_namespace: bool) -> list[Column[Pod]]:
+    namespace: list[Column[Pod]] = [Column("NAMESPACE", lambda pod: pod.get("namespace"))]
+    return [
+        *(namespace if with_namespace else []),
+        Column("NAME", lambda pod: pod.get("name")),
+        Column("STATE", lambda pod: pod.get("state"), colour=state_colour),
+        Column("NODE", lambda pod: pod.get("node")),
+        Column("GPUS", lambda pod: ranges(pod.get("gpus") or [])),
+        Column("RANKS", lambda pod: ranges(pod.get("ranks") or [])),
+        *_level_columns(pods, _pod_places),
+        Column("ROLE", lambda pod: pod.get("role"), wide=True),
+        Column("INDEX", lambda pod: pod.get("index"), wide=True),
+        Column("ATTEMPT", lambda pod: pod.get("attempt"), wide=True),
+        Column("EXIT", lambda pod: pod.get("exit_code"), wide=True),
+        Column("UID", lambda pod: pod.get("uid"), wide=True),
+    ]
+
+
+def node_columns(nodes: Sequence[Node]) -> list[Column[Node]]:
+    return [
+        Column("NAME", lambda node: node.get("name")),
+        Column("TYPE", lambda node: node.get("type")),
+        Column("GPUS", lambda node: node.get("gpus")),
+        Column("FREE", lambda node: node.get("gpus_free")),
+        Column("HEALTH", node_health, colour=state_colour),
+        *_level_columns(nodes, _node_places),
+        Column("PODS", lambda node: node.get("pods")),
+        Column("MODEL", lambda node: node.get("gpu"), wide=True),
+        Column("CPUS", lambda node: node.get("cpus"), wide=True),
+        Column("MEMORY-GIB", lambda node: node.get("memory_gib"), wide=True),
+        Column("TAINTS", taints_text, wide=True),
+        Column("LABELS", lambda node: labels_text(node.get("labels")), wide=True),
+        Column("REASON", lambda node: (node.get("cordoned") or {}).get("reason"), wide=True),
+    ]
+
+
+def node_health(node: Node) -> str:
+    """Health, and what else keeps new pods away: `healthy,cordoned`."""
+    words = [node.get("health", "")]
+    words += ["cordoned"] if node.get("cordoned") else []
+    words += ["draining"] if node.get("draining") else []
+    return ",".join(words)
+
+
+def taints_text(node: Node) -> str:
+    """All taints of a node in one cell."""
+    return ",".join(map(taint_text, node.get("taints") or []))
+
+
+def taint_text(taint: Taint) -> str:
+    """A taint as kubectl writes it: `key=value:Effect`."""
+    value = f"={taint['value']}" if taint.get("value") else ""
+    return f"{taint.get('key', '')}{value}:{taint.get('effect', '')}"
+
+
+def labels_text(labels: Mapping[str, str] | None) -> str:
+    """Labels in one cell: `zone=a,team=x`."""
+    return ",".join(f"{key}={value}" for key, value in (labels or {}).items())
+
+
+def domain_columns(*, with_level: bool, with_power: bool) -> list[Column[Domain]]:
+    level: list[Column[Domain]] = [Column("LEVEL", lambda domain: domain.get("level"))]
+    power: list[Column[Domain]] = [Column("POWER-KW", power_text)]
+    return [
+        *(level if with_level else []),
+        Column("NAME", lambda domain: domain.get("name")),
+        Column("PARENT", lambda domain: domain.get("parent")),
+        Column("NODES", lambda domain: domain.get("nodes")),
+        Column("FREE-NODES", lambda domain: domain.get("nodes_free")),
+        Column("GPUS", lambda domain: domain.get("gpus")),
+        Column("FREE-GPUS", lambda domain: domain.get("gpus_free")),
+        Column("JOBS", lambda domain: domain.get("jobs")),
+        *(power if with_power else []),
+        Column("HEALTH", health_counts),
+    ]
+
+
+def health_counts(domain: Domain) -> str:
+    """How many nodes are in which health: `30 healthy,2 lost`."""
+    counts = domain.get("health") or {}
+    return ",".join(f"{number} {state}" for state, number in counts.items() if number)
+
+
+def power_text(domain: Domain) -> str | None:
+    """Draw of the nodes in use, of what the rack may draw."""
+    budget, used = domain.get("power_kw"), domain.get("power_used_kw")
+    if not budget:
+        return None
+    return f"{budget:g}" if used is None else f"{used:g}/{budget:g}"
+
+
+def queue_columns() -> list[Column[Queue]]:
+    return [
+        Column("NAME", lambda queue: queue.get("name")),
+        Column("PARENT", lambda queue: queue.get("parent")),
+        Column("USED", lambda queue: queue.get("used_gpus")),
+        Column("QUOTA", lambda queue: queue.get("quota_gpus")),
+        Column("LIMIT", lambda queue: queue.get("limit_gpus")),
+        Column("PENDING", lambda queue: queue.get("pending")),
+        Column("WEIGHT", lambda queue: queue.get("weight")),
+        Column("MAX-PRIORITY", lambda queue: queue.get("max_priority"), wide=True),
+        Column("NAMESPACES", lambda queue: ",".join(queue.get("namespaces") or []), wide=True),
+    ]
+
+
+def event_columns() -> list[Column[Event]]:
+    return [
+        Column("REVISION", lambda event: event.get("revision")),
+        Column("AGE", lambda event: age(event.get("at"))),
+        Column("KIND", lambda event: event.get("kind")),
+        Column("OBJECT", lambda event: subject_text(event.get("subject"))),
+        Column("MESSAGE", lambda event: event.get("message")),
+    ]
+
+
+def subject_text(subject: Subject | None) -> str:
+    """What an event is about: `job/research/llama-70b`, `node/n001`."""
+    subject = subject or {}
+    parts = (subject.get("kind"), subject.get("namespace"), subject.get("name"))
+    return "/".join(part for part in parts if part)
+
+
+def levels_of(places: Iterable[Places]) -> list[str]:
+    """Levels above the node that any of the places names, in the order of the service."""
+    levels: dict[str, None] = {}
+    for place in places:
+        levels.update(dict.fromkeys(place))
+    levels.pop(NODE_LEVEL, None)
+    return list(levels)
+
+
+def _level_columns(items: Sequence[T], places: Callable[[T], Places]) -> list[Column[T]]:
+    return [_level_column(level, places) for level in levels_of(map(places, items))]
+
+
+def _level_column(level: str, places: Callable[[T], Places]) -> Column[T]:
+    return Column(clean(level).upper(), lambda item: places(item).get(level))

@@ -1,0 +1,221 @@
+"""`yardctl describe`: all that is known of one job, node or queue."""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Annotated
+
+import typer
+
+from client.cli import columns
+from client.cli.explain import WAITING
+from client.cli.kinds import JOB, NODE, QUEUE, split_things
+from client.cli.options import NamespaceOption, OutputOption, ServerOption
+from client.cli.output import write_object
+from client.cli.session import Session, open_session
+from client.cli.table import Column, T, Table, write_pairs
+from client.cli.text import age, clean, out, ranges, state_colour
+from client.cli.verdict import reason_text, spread, verdict_pairs
+from client.shapes import Event, Job, Node, Pod, Queue
+
+LIVE = {"bound", "running", "terminating", "lost"}
+"""States of a pod that holds its GPUs."""
+
+PODS_SHOWN = 40
+EVENTS_SHOWN = 10
+
+
+def describe(
+    ctx: typer.Context,
+    *,
+    things: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="KIND",
+            help="KIND NAME..., or KIND/NAME...; kinds: job, node (no), queue (q).",
+            show_default=False,
+        ),
+    ],
+    output: OutputOption = None,
+    namespace: NamespaceOption = None,
+    server: ServerOption = None,
+) -> None:
+    """Show all that is known of jobs, nodes or queues."""
+    session = open_session(ctx, server=server, namespace=namespace, output=output)
+    kind, names = split_things(things, (JOB, NODE, QUEUE))
+    if not names:
+        raise typer.BadParameter(f"name at least one {kind.name}")
+    show = {JOB: _job, NODE: _node, QUEUE: _queue}[kind]
+    for number, name in enumerate(names):
+        if number:
+            out()
+        show(session, name)
+
+
+def _job(session: Session, text: str) -> None:
+    where = session.job_name(text)
+    job = session.client.job(*where)
+    if session.data_output is not None:
+        write_object(job, session.data_output)
+        return
+    pods = list(session.client.pods(namespace=where[0], job=where[1]))
+    live = [pod for pod in pods if pod.get("node")]
+    write_pairs(_job_pairs(job, live))
+    if job.get("state") in WAITING:
+        _write_verdict(session, where)
+    if live:
+        out("\nPods:")
+        listed = columns.pod_columns(live, with_namespace=False)
+        _write_table(listed, live[:PODS_SHOWN])
+        if len(live) > PODS_SHOWN:
+            more = len(live) - PODS_SHOWN
+            out(clean(f"  ... and {more} more: yardctl get pods --job {'/'.join(where)}"))
+    _write_events(list(session.client.job_events(*where)))
+
+
+def _job_pairs(job: Job, pods: Sequence[Pod]) -> Iterator[tuple[str, object]]:
+    yield "Name", job.get("name")
+    yield "Namespace", job.get("namespace")
+    yield "UID", job.get("uid")
+    yield "State", columns.job_state(job)
+    if job.get("message") and job.get("state") not in WAITING:
+        yield "Message", job.get("message")
+    yield "Queue", job.get("queue")
+    yield (
+        "Priority",
+        f"{job.get('priority')}{'' if job.get('preemptible', True) else ', not preemptible'}",
+    )
+    yield "Shape", _shape(job.get("spec") or {})
+    yield "Rules", [_spec_rule(rule) for rule in _list_of(job.get("spec") or {}, "topology")]
+    yield "GPUs", job.get("gpus")
+    running, members = job.get("running", 0), job.get("members", 0)
+    yield "Pods", f"{running} running of {members}, minimum {job.get('minimum', 0)}"
+    if job.get("gpus_per_pod"):
+        yield "GPUs per pod", job.get("gpus_per_pod")
+    if job.get("node_type"):
+        yield "Node type", job.get("node_type")
+    if pods:
+        yield "Domains", spread(pods)
+    yield "Rules broken", columns.rules_text(job.get("rules_broken"))
+    yield "Attempt", job.get("attempt")
+    yield "Submitted", _when(job.get("submitted_at"))
+    for name, stamp in (
+        ("Bound", job.get("bound_at")),
+        ("Started", job.get("started_at")),
+        ("Finished", job.get("finished_at")),
+    ):
+        if stamp:
+            yield name, _when(stamp)
+
+
+def _shape(spec: dict[str, object]) -> object:
+    """`tp 8, pp 8, dp 16`, or a line for each role."""
+    parallel = spec.get("parallelism")
+    if isinstance(parallel, dict):
+        sizes = [(axis, parallel.get(axis)) for axis in ("tp", "cp", "pp", "dp", "ep", "etp")]
+        told = [f"{axis} {size}" for axis, size in sizes if size not in {None, 1}]
+        return ", ".join(told) or "1 rank"
+    return [_role_text(role) for role in _list_of(spec, "roles")]
+
+
+def _role_text(role: dict[str, object]) -> str:
+    replicas, least = role.get("replicas"), role.get("min")
+    minimum = f" (min {least})" if least not in {None, replicas} else ""
+    one_per_node = ", one per node" if role.get("one_per_node") else ""
+    return f"{role.get('name')}: {replicas} x {role.get('gpus', 0)} GPUs{minimum}{one_per_node}"
+
+
+def _list_of(spec: dict[str, object], key: str) -> list[dict[str, object]]:
+    value = spec.get(key)
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _spec_rule(rule: dict[str, object]) -> str:
+    return f"{rule.get('group')} within {rule.get('within')}, {rule.get('mode', 'required')}"
+
+
+def _when(stamp: str | None) -> str | None:
+    return f"{stamp} ({age(stamp)} ago)" if stamp else None
+
+
+def _write_verdict(session: Session, where: tuple[str, str]) -> None:
+    verdict = session.client.explain(*where)
+    out("\nWaits:")
+    out(clean(f"  {reason_text(verdict)}"))
+    write_pairs(verdict_pairs(verdict), indent="  ")
+
+
+def _node(session: Session, name: str) -> None:
+    node = session.client.node(name)
+    if session.data_output is not None:
+        write_object(node, session.data_output)
+        return
+    write_pairs(_node_pairs(node))
+    pods = [pod for pod in session.client.pods(node=name) if pod.get("state") in LIVE]
+    if pods:
+        out("\nPods:")
+        _write_table(_pods_on_node(), pods)
+
+
+def _node_pairs(node: Node) -> Iterator[tuple[str, object]]:
+    yield "Name", node.get("name")
+    yield "Type", node.get("type")
+    for level, place in (node.get("domains") or {}).items():
+        yield clean(level).capitalize(), place
+    yield "Health", columns.node_health(node)
+    if cordon := node.get("cordoned"):
+        by = f" by {cordon['by']}" if cordon.get("by") else ""
+        yield (
+            "Cordoned",
+            f"{age(cordon.get('at'))} ago{by}: {cordon.get('reason') or 'no reason given'}",
+        )
+    yield "GPU model", node.get("gpu")
+    yield "GPUs", f"{node.get('gpus_free', 0)} free of {node.get('gpus', 0)}"
+    yield "CPUs", node.get("cpus") or None
+    yield "Memory", f"{node['memory_gib']:g} GiB" if node.get("memory_gib") else None
+    yield "Labels", [f"{key}={value}" for key, value in (node.get("labels") or {}).items()]
+    yield "Taints", [columns.taint_text(taint) for taint in node.get("taints") or []]
+
+
+def _pods_on_node() -> list[Column[Pod]]:
+    return [
+        Column("JOB", lambda pod: pod.get("job")),
+        Column("POD", lambda pod: pod.get("name")),
+        Column("STATE", lambda pod: pod.get("state"), colour=state_colour),
+        Column("GPUS", lambda pod: ranges(pod.get("gpus") or [])),
+        Column("RANKS", lambda pod: ranges(pod.get("ranks") or [])),
+    ]
+
+
+def _queue(session: Session, name: str) -> None:
+    queue = session.client.queue(name)
+    if session.data_output is not None:
+        write_object(queue, session.data_output)
+        return
+    write_pairs(_queue_pairs(queue))
+    waiting = list(islice(session.client.jobs(queue=name, state="pending"), EVENTS_SHOWN))
+    if waiting:
+        out("\nFirst to wait, by age:")
+        _write_table(columns.job_columns(with_namespace=True), waiting)
+
+
+def _queue_pairs(queue: Queue) -> Iterator[tuple[str, object]]:
+    yield "Name", queue.get("name")
+    yield "Parent", queue.get("parent")
+    yield "GPUs in use", queue.get("used_gpus")
+    yield "Quota", queue.get("quota_gpus")
+    yield "Limit", queue.get("limit_gpus")
+    yield "Weight", queue.get("weight")
+    yield "Max priority", queue.get("max_priority")
+    yield "Namespaces", ", ".join(queue.get("namespaces") or []) or "any"
+    yield "Jobs pending", queue.get("pending")
+
+
+def _write_events(events: Sequence[Event]) -> None:
+    if not events:
+        return
+    out("\nEvents:")
+    _write_table(columns.event_columns(), events[-EVENTS_SHOWN:])
+
+
+def _write_table(listed: Sequence[Column[T]], items: Sequence[T]) -> None:
+    Table([column for column in listed if not column.wide], indent="  ").write(items)

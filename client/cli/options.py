@@ -1,0 +1,54 @@
+"""Options that several commands share, each written once."""
+
+from typing import Annotated
+
+import typer
+
+from client.cli.output import Output
+
+ServerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--server",
+        "-s",
+        metavar="URL",
+        help="Address of the service; else PODYARD_SERVER, else http://127.0.0.1:8080.",
+    ),
+]
+NamespaceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--namespace",
+        "-n",
+        metavar="NAME",
+        help="Namespace; else PODYARD_NAMESPACE, else 'default'.",
+    ),
+]
+AllNamespacesOption = Annotated[
+    bool, typer.Option("--all-namespaces", "-A", help="Of all namespaces.")
+]
+OutputOption = Annotated[
+    Output | None, typer.Option("--output", "-o", help="Format; a plain table without.")
+]
+LabelsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--selector",
+        "-l",
+        metavar="LABELS",
+        help="Only nodes with these labels: key=value, key!=value, key, !key; comma = and.",
+    ),
+]
+JobArgument = Annotated[
+    str, typer.Argument(metavar="JOB", help="NAME, or NAMESPACE/NAME.", show_default=False)
+]
+FilesOption = Annotated[
+    list[str],
+    typer.Option(
+        "--filename",
+        "-f",
+        metavar="FILE",
+        help="A file, a directory, or - for standard input; may be given several times.",
+        show_default=False,
+    ),
+]

@@ -1,0 +1,391 @@
+"""The Python client: one method for every call of the service's API."""
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from types import TracebackType
+from typing import Generic, Literal, Self, TypeVar, cast
+from urllib.parse import quote
+
+from client.errors import BadAnswer, ClientError, InputError, WaitedInVain
+from client.shapes import (
+    Body,
+    Domain,
+    Event,
+    Imported,
+    Job,
+    Node,
+    Placement,
+    Pod,
+    Queue,
+    Topology,
+    Verdict,
+)
+from client.transport import Call, Query, Retry, Transport
+
+DEFAULT_SERVER = "http://127.0.0.1:8080"
+PAGE_ITEMS = 500
+WAIT_CHUNK_S = 20.0
+"""One waiting request lasts no longer, so that proxies in between do not cut it."""
+
+Until = Literal["bound", "running", "finished"]
+"""What a job may be waited for."""
+
+_NOT_PLACED = frozenset({"pending", "reserved", "suspended"})
+_NOT_ENDED = _NOT_PLACED | {"bound", "running", "recovering", "evicting"}
+_TOO_EARLY: Mapping[Until, frozenset[str]] = {
+    "bound": _NOT_PLACED,
+    "running": _NOT_PLACED | {"bound"},
+    "finished": _NOT_ENDED,
+}
+"""States in which a job is not yet as far; one that has ended is past everything."""
+
+T = TypeVar("T")
+
+
+def path_of(*parts: str) -> str:
+    """A path of quoted parts.
+
+    Raises:
+        InputError: If a part is empty or would climb; such a path names something else.
+    """
+    for part in parts:
+        if part in {"", ".", ".."}:
+            raise InputError(f"'{part}' is not a name")
+    return "/" + "/".join(quote(part, safe=":") for part in parts)
+
+
+class Pages(Generic[T]):
+    """The items of a list, fetched a page at a time while they are iterated; once.
+
+    Attributes:
+        revision: Of the first page; None before it was read.
+    """
+
+    def __init__(self, fetch: Callable[[str | None], dict[str, object]], at: str) -> None:
+        self._fetch = fetch
+        self._at = at
+        self.revision: int | None = None
+
+    def __iter__(self) -> Iterator[T]:
+        cursor: str | None = None
+        while True:
+            page = self._fetch(cursor)
+            if self.revision is None:
+                self.revision = _revision(page)
+            yield from cast(list[T], _items(page, self._at))
+            following = page.get("next")
+            if not following:
+                return
+            if following == cursor:
+                raise BadAnswer(f"{self._at} gave the same cursor twice; the list would not end")
+            cursor = str(following)
+
+
+class Client:
+    """Talks to one service; a context manager that closes its connections.
+
+    Reads, and writes that are the same when done twice, are tried again when the connection
+    breaks or the service answers 503. A submit is one of them: it carries an `Idempotency-Key`.
+    Every method raises `ApiError` when the service refuses, `Unreachable` when nothing answers
+    and `BadAnswer` when something else than Podyard does.
+    """
+
+    def __init__(
+        self,
+        base_url: str = DEFAULT_SERVER,
+        timeout_s: float = 30.0,
+        token: str | None = None,
+        *,
+        retry: Retry | None = None,
+        sleep: Callable[[float], None] | None = None,
+    ) -> None:
+        self.sleep = sleep or time.sleep
+        self._transport = Transport(
+            base_url, timeout_s=timeout_s, token=token, retry=retry or Retry(), sleep=self.sleep
+        )
+
+    @property
+    def server(self) -> str:
+        return self._transport.server
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # -- the cluster ----------------------------------------------------------------------
+
+    def import_inventory(
+        self,
+        content: bytes,
+        *,
+        format: str = "podyard",
+        dry_run: bool = False,
+        prune: bool = False,
+        content_type: str = "application/yaml",
+    ) -> Imported:
+        """Create and update what the inventory names; `prune` removes the nodes it does not."""
+        query = {"format": format, "dry_run": dry_run or None, "prune": prune or None}
+        call = Call("POST", "/v1/inventory", query, content, content_type, repeatable=True)
+        return cast(Imported, self._object(call))
+
+    def topology(self) -> Topology:
+        return cast(Topology, self._get("/v1/topology"))
+
+    def domains(self, level: str) -> Pages[Domain]:
+        return self._list("/v1/domains", {"level": level})
+
+    def racks(self) -> Pages[Domain]:
+        return self._list("/v1/racks", {})
+
+    def nodes(self) -> Pages[Node]:
+        return self._list("/v1/nodes", {})
+
+    def node(self, name: str) -> Node:
+        return cast(Node, self._get(path_of("v1", "nodes", name)))
+
+    def cordon(self, name: str, reason: str = "") -> Node:
+        """Keep new pods off a node; those that run there stay."""
+        path = path_of("v1", "nodes", name, "cordon")
+        return cast(Node, self._send("POST", path, {"reason": reason} if reason else {}))
+
+    def uncordon(self, name: str) -> Node:
+        return cast(Node, self._send("POST", path_of("v1", "nodes", name, "uncordon"), {}))
+
+    # -- jobs -----------------------------------------------------------------------------
+
+    def submit(self, job: Body, *, key: str | None = None, wait_s: float | None = None) -> Job:
+        """Submit a job.
+
+        Args:
+            job: As in the documentation of jobs.
+            key: Makes repeats of this submit one job, for 24 hours; one is made up without.
+            wait_s: Answer only when the job is bound or ended, or after so many seconds,
+                20 at the most.
+        """
+        query: Query = {}
+        if wait_s is not None:
+            query = {"wait": "bound", "timeout_s": min(wait_s, WAIT_CHUNK_S)}
+        call = Call(
+            "POST",
+            "/v1/jobs",
+            query,
+            json_body(job),
+            headers={"Idempotency-Key": key or str(uuid.uuid4())},
+            repeatable=True,
+            wait_s=wait_s or 0.0,
+        )
+        return cast(Job, self._object(call))
+
+    def dry_run(self, job: Body) -> Verdict:
+        """Where a job would go now, or why it would not; nothing is kept."""
+        call = Call("POST", "/v1/jobs", {"dry_run": True}, json_body(job), repeatable=True)
+        return cast(Verdict, self._object(call))
+
+    def jobs(
+        self, *, namespace: str | None = None, queue: str | None = None, state: str | None = None
+    ) -> Pages[Job]:
+        """Jobs by age, oldest first; those of all namespaces without `namespace`."""
+        return self._list("/v1/jobs", {"namespace": namespace, "queue": queue, "state": state})
+
+    def job(self, namespace: str, name: str) -> Job:
+        return cast(Job, self._get(_job_path(namespace, name)))
+
+    def cancel(self, namespace: str, name: str) -> Job:
+        """Cancel a job; delete the record of one that has ended.
+
+        Not tried again once it was sent: a second one would delete the record too.
+        """
+        return cast(Job, self._object(Call("DELETE", _job_path(namespace, name))))
+
+    def placement(self, namespace: str, name: str) -> Placement:
+        return cast(Placement, self._get(_job_path(namespace, name, "placement")))
+
+    def placement_text(self, namespace: str, name: str, format: str) -> str:
+        """A rank map as a launcher reads it: `hostfile` or `torchrun`."""
+        path = _job_path(namespace, name, "placement")
+        return self._transport.send(Call("GET", path, {"format": format}, repeatable=True)).text
+
+    def explain(self, namespace: str, name: str) -> Verdict:
+        return cast(Verdict, self._get(_job_path(namespace, name, "explain")))
+
+    def job_events(self, namespace: str, name: str) -> Pages[Event]:
+        return self._list(_job_path(namespace, name, "events"), {})
+
+    def wait_job(
+        self, namespace: str, name: str, *, timeout_s: float, until: Until = "bound"
+    ) -> Job:
+        """Wait until a job is so far.
+
+        Returns:
+            The job, so far or further. One that failed or was cancelled is returned as well:
+            it will not get there any more.
+
+        Raises:
+            WaitedInVain: If it is not so far when the time is over.
+        """
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            asked_s = time.monotonic()
+            chunk_s = round(min(max(0.0, deadline_s - asked_s), WAIT_CHUNK_S), 3)
+            query: Query = {"wait": until, "timeout_s": chunk_s}
+            call = Call("GET", _job_path(namespace, name), query, repeatable=True, wait_s=chunk_s)
+            job = cast(Job, self._object(call))
+            if job.get("state") not in _TOO_EARLY[until]:
+                return job
+            now_s = time.monotonic()
+            if now_s >= deadline_s or chunk_s == 0:
+                raise WaitedInVain(job, until, timeout_s)
+            if now_s - asked_s < chunk_s / 2:
+                # The service answered without waiting; do not make it a busy loop.
+                self.sleep(min(0.25, chunk_s))
+
+    # -- pods, queues, policy -------------------------------------------------------------
+
+    def pods(
+        self, *, namespace: str | None = None, job: str | None = None, node: str | None = None
+    ) -> Pages[Pod]:
+        return self._list("/v1/pods", {"namespace": namespace, "job": job, "node": node})
+
+    def report_pod(
+        self, namespace: str, name: str, *, attempt: int, state: str, exit_code: int | None = None
+    ) -> None:
+        """Say what became of a pod, as its node would; a repeat does nothing."""
+        body: dict[str, object] = {"attempt": attempt, "state": state}
+        if exit_code is not None:
+            body["exit_code"] = exit_code
+        self._send("POST", path_of("v1", "namespaces", namespace, "pods", name, "status"), body)
+
+    def queues(self) -> Pages[Queue]:
+        return self._list("/v1/queues", {})
+
+    def queue(self, name: str) -> Queue:
+        return cast(Queue, self._get(path_of("v1", "queues", name)))
+
+    def create_queue(self, queue: Body) -> Queue:
+        return cast(Queue, self._object(Call("POST", "/v1/queues", content=json_body(queue))))
+
+    def change_queue(self, name: str, changes: Body) -> Queue:
+        return cast(Queue, self._send("PATCH", path_of("v1", "queues", name), changes))
+
+    def delete_queue(self, name: str) -> None:
+        self._transport.send(Call("DELETE", path_of("v1", "queues", name)))
+
+    def policy(self) -> dict[str, object]:
+        return self._get("/v1/policy")
+
+    def set_policy(self, policy: Body) -> dict[str, object]:
+        """Replace the whole policy."""
+        return self._send("PUT", "/v1/policy", policy)
+
+    # -- events and the service itself ----------------------------------------------------
+
+    def events(self, *, since: int = 0) -> Iterator[Event]:
+        """Events with a revision above `since`, oldest first.
+
+        Those that happen after the first page was read are left for the next call, so that
+        a busy service does not make it endless.
+        """
+        end: int | None = None
+        while end is None or since < end:
+            page = self._get("/v1/events", {"since": since, "limit": PAGE_ITEMS})
+            items = cast(list[Event], _items(page, "GET /v1/events"))
+            yield from items
+            newest = max((event.get("revision", 0) for event in items), default=since)
+            if newest <= since:
+                return
+            since = newest
+            if end is None:
+                end = _revision(page)
+
+    def next_event(self, revision: int) -> Event | None:
+        """The first event after a revision; None after the newest."""
+        page = self._get("/v1/events", {"since": revision, "limit": 1})
+        items = cast(list[Event], _items(page, "GET /v1/events"))
+        return items[0] if items else None
+
+    def revision(self) -> int:
+        """The newest revision there is."""
+        return _revision(self._get("/v1/jobs", {"limit": 1}))
+
+    def overview(self) -> dict[str, object]:
+        return self._get("/v1/overview")
+
+    def is_ready(self) -> bool:
+        """Whether the service takes requests; False when it says no or cannot be reached.
+
+        Asked once: whoever waits for a service asks again at a pace of their own.
+        """
+        try:
+            self._transport.send(Call("GET", "/readyz", tries=1))
+        except ClientError:
+            return False
+        return True
+
+    def advance_clock(self, advance_s: float) -> None:
+        """Move the clock of a service that runs with `--clock manual`."""
+        content = json_body({"advance_s": advance_s})
+        self._transport.send(Call("POST", "/v1/test/clock", content=content))
+
+    # -- below ----------------------------------------------------------------------------
+
+    def _get(self, path: str, query: Query | None = None) -> dict[str, object]:
+        return self._object(Call("GET", path, query or {}, repeatable=True))
+
+    def _send(self, method: str, path: str, body: Body) -> dict[str, object]:
+        """A write that is the same when done twice."""
+        return self._object(Call(method, path, content=json_body(body), repeatable=True))
+
+    def _list(self, path: str, query: Query) -> "Pages[T]":
+        def fetch(cursor: str | None) -> dict[str, object]:
+            return self._get(path, {**query, "limit": PAGE_ITEMS, "cursor": cursor})
+
+        return Pages(fetch, f"GET {path}")
+
+    def _object(self, call: Call) -> dict[str, object]:
+        value = self._transport.read(call)
+        if not isinstance(value, dict):
+            raise BadAnswer(
+                f"{self.server} answered {call.method} {call.path} with a {type(value).__name__}, "
+                "not an object; is it a Podyard service?"
+            )
+        return value
+
+
+def _job_path(namespace: str, name: str, *below: str) -> str:
+    return path_of("v1", "namespaces", namespace, "jobs", name, *below)
+
+
+def _items(page: Mapping[str, object], at: str) -> list[object]:
+    items = page.get("items")
+    if not isinstance(items, list):
+        raise BadAnswer(f"the answer to {at} has no list of items")
+    return items
+
+
+def _revision(page: Mapping[str, object]) -> int:
+    revision = page.get("revision")
+    return revision if isinstance(revision, int) else 0
+
+
+def json_body(body: Body) -> bytes:
+    """A request body as JSON.
+
+    Raises:
+        InputError: If it holds what JSON cannot say: NaN, an infinity, a date.
+    """
+    try:
+        return json.dumps(body, allow_nan=False).encode()
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InputError(f"the body cannot be sent as JSON: {error}") from None

@@ -1,0 +1,1 @@
+"""Text of other systems to inventory records."""
