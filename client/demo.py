@@ -67,9 +67,8 @@ def show(client: Client) -> None:
     say("1. The cluster: examples/h100-superpod.yaml")
     told = client.import_inventory((EXAMPLES / "h100-superpod.yaml").read_bytes())
     topology = client.topology()
-    say(
-        f"   {told['created']} nodes created, {topology['gpus']} GPUs in {leaf_count(client)} leaves"
-    )
+    leaves = sum(1 for _ in client.domains("leaf"))
+    say(f"   {told['created']} nodes created, {topology['gpus']} GPUs in {leaves} leaves")
 
     say("2. A 70B job on 1,024 GPUs; every pipeline inside one leaf")
     by_pipeline = place(client, "llama-70b-pp.yaml")
@@ -137,9 +136,8 @@ def place(client: Client, example: str) -> RankMap:
     if job["state"] == "pending":
         job = client.wait_job(job["namespace"], job["name"], timeout_s=PLACED_S)
     took_ms = (time.perf_counter() - began_s) * 1e3
-    say(
-        f"   {job['namespace']}/{job['name']} is {job['state']}: {job['gpus']} GPUs, {took_ms:.0f} ms"
-    )
+    name = f"{job['namespace']}/{job['name']}"
+    say(f"   {name} is {job['state']}: {job['gpus']} GPUs, {took_ms:.0f} ms")
     pods = list(client.pods(namespace=job["namespace"], job=job["name"]))
     client.cancel(job["namespace"], job["name"])
     while any(pod["state"] == "bound" for pod in client.pods(job=job["name"])):
@@ -163,10 +161,6 @@ def draw(pods: Sequence[Pod], groups: list[list[int]]) -> None:
     for leaf, racks in rows.items():
         say(f"   {leaf}  " + " ".join(racks.values()))
     say("")
-
-
-def leaf_count(client: Client) -> int:
-    return sum(1 for _ in client.domains("leaf"))
 
 
 def say(text: str) -> None:

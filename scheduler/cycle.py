@@ -14,6 +14,10 @@ from scheduler.place.grow import grow
 from scheduler.place.search import place
 from scheduler.policy import Policy
 
+FRESH_VERDICTS = 100
+"""Gangs at the head of the line whose verdict is told anew whenever it changes. Further back only a
+new reason is: else each end of one job would rewrite every job that waits. `explain` asks anew."""
+
 
 def run_cycle(world: World, policy: Policy, now_s: float) -> Plan:
     """Decide one cycle; the world is as it was afterwards."""
@@ -26,11 +30,11 @@ def run_cycle(world: World, policy: Policy, now_s: float) -> Plan:
         # fit.
         paused = world.paused or policy.paused
         verdicts: dict[object, NoFit] = {}
-        for job in in_order(draft.jobs.values()):
+        for position, job in enumerate(in_order(draft.jobs.values())):
             if paused:
                 draft.wait(job, Reason.PAUSED, "the scheduler is paused", None)
             else:
-                _place_or_wait(world, draft, job, verdicts)
+                _place_or_wait(world, draft, job, verdicts, fresh=position < FRESH_VERDICTS)
         # 4. Gangs above their minimum take what nobody waiting could use.
         if not paused:
             for job in draft.incomplete():
@@ -44,7 +48,7 @@ def run_cycle(world: World, policy: Policy, now_s: float) -> Plan:
 
 
 def _place_or_wait(
-    world: World, draft: Draft, job: JobRecord, verdicts: dict[object, NoFit]
+    world: World, draft: Draft, job: JobRecord, verdicts: dict[object, NoFit], *, fresh: bool
 ) -> None:
     # Space only shrinks while gangs are placed, so what did not fit once in this cycle still does
     # not.
@@ -56,7 +60,7 @@ def _place_or_wait(
             _bind(world, draft, job, answer)
             return
         found = verdicts[key] = _never_or(world, job.spec, key, answer)
-    draft.wait(job, found.code, found.message, found)
+    draft.wait(job, found.code, found.message, found, fresh=fresh)
 
 
 def _never_or(world: World, spec: JobSpec, key: object, verdict: NoFit) -> NoFit:

@@ -9,6 +9,7 @@ from scheduler.model.lifecycle import FINAL, POD_MOVES, JobState, PodState, Reas
 from scheduler.model.placement import NoFit, Placement
 from scheduler.model.plan import Fact, FactKind, JobMove, JobRecord, Plan, PodMove, PodRecord
 from scheduler.place.kept import Member, broken_rules
+from scheduler.place.verdict import gist, never
 
 LIVE_JOB = frozenset({JobState.BOUND, JobState.RUNNING})
 
@@ -152,11 +153,26 @@ class Draft:
             self._moved_pods.pop(pod.uid, None)
             self._new_pods.append(pod)
 
-    def wait(self, job: JobRecord, reason: Reason, message: str, verdict: NoFit | None) -> None:
-        """A pending gang stays so, for this reason."""
+    def wait(
+        self,
+        job: JobRecord,
+        reason: Reason,
+        message: str,
+        verdict: NoFit | None,
+        *,
+        fresh: bool = True,
+    ) -> None:
+        """A pending gang stays so, for this reason.
+
+        Args:
+            fresh: Tell it when only the words change, what was set aside apart; else the reason.
+        """
+        if job.reason is reason and job.message:
+            same = never(job.message) == never(message)
+            if same and (not fresh or gist(job.message) == gist(message)):
+                return
         self._verdicts[job.uid] = verdict
-        if (job.reason, job.message) != (reason, message):
-            self._set(job, reason=reason, message=message)
+        self._set(job, reason=reason, message=message)
 
     def incomplete(self) -> Iterator[JobRecord]:
         """Gangs with fewer members than they want: highest priority first, then the oldest."""
@@ -183,7 +199,7 @@ class Draft:
                 self._set(job, broken=broken)
 
     def _set(self, job: JobRecord, **changes: object) -> None:
-        moved = replace(self.jobs[job.uid], **changes)  # type: ignore[arg-type]
+        moved = replace(self.jobs[job.uid], **changes)  # type: ignore[arg-type]  # by name
         self.jobs[job.uid] = self._changed[job.uid] = moved
 
     def plan(self) -> Plan:

@@ -102,7 +102,7 @@ class View:
         self.shape = shape
         self.topology = table.topology
         self.eligible = _eligible(table, shape)
-        kind = next((t for t in self.topology.types if t.name == shape.node_type), None)
+        kind = next((t for t in self.topology.kinds if t.name == shape.node_type), None)
         self.takes_whole_nodes = kind is not None and kind.gpus == shape.gpus
         self._fill()
 

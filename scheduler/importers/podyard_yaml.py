@@ -24,8 +24,8 @@ DEFAULT_LEVELS = ("block", "leaf", "rack", NODE_LEVEL)
 LEVELS_MAX = 16
 """Levels of one inventory; the deepest known fabric has 7."""
 
-SET_MEMBERS_MAX = 1_000_000
-"""Members of all sets together: every node of the largest inventory in five of them."""
+SET_MEMBERS_MAX = 300_000
+"""Members of all sets together: every node of 100,000 in three of them."""
 
 _TOP_FIELDS = ("cluster", "levels", "scale_up", "node_types", "nodes", "racks", "sets", "fabric")
 _RACK_FIELDS = ("names", "power_kw", "cdu")

@@ -11,7 +11,7 @@ AXES = ("tp", "cp", "ep", "dp", "pp")
 """Parallel axes in Megatron's default order, fastest-changing first."""
 
 HEAVY_FIRST = ("tp", "ep", "cp", "dp", "pp")
-"""Axes by the traffic they carry when nothing is known of the model (`design.md` §3)."""
+"""Axes by the traffic they carry when nothing is known of the model."""
 
 JOB_GROUP = "job"
 SCALE_UP = "scale_up"
@@ -167,7 +167,7 @@ class JobSpec:
 
     Attributes:
         gpu: GPU model every GPU pod must have; None = any.
-        gpus_per_pod: Ranks of one pod; None = chosen for the node type (`design.md` §2).
+        gpus_per_pod: Ranks of one pod; None = chosen for the node type.
         rules: Explicit rules of groups of this job; defaults are added when a node type is known.
         labels: Labels a node must have, with these values.
         nodes: Only these nodes; empty = any.

@@ -1,4 +1,4 @@
-"""Pods that must lie together: the closure of rules over overlapping groups (`design.md` §2)."""
+"""Pods that must lie together: the closure of rules over overlapping groups."""
 
 from collections.abc import Sequence
 from functools import lru_cache

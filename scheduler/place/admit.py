@@ -20,6 +20,7 @@ from scheduler.model.job import (
 )
 from scheduler.model.placement import NoFit, Placement
 from scheduler.place.search import place
+from scheduler.place.verdict import NEVER
 from scheduler.topology.tree import Topology
 
 PARALLEL_GROUPS = ("tp", "cp", "pp", "dp", "ep", JOB_GROUP)
@@ -155,9 +156,7 @@ def never_fits_in(empty: Trial, spec: JobSpec) -> NoFit | None:
     found = place(empty, spec)
     if not isinstance(found, NoFit):
         return None
-    return replace(
-        found, never=True, message="never fits, even with every node empty: " + found.message
-    )
+    return replace(found, never=True, message=NEVER + found.message)
 
 
 def dry_run(world: World, spec: JobSpec) -> Placement | NoFit:

@@ -31,10 +31,9 @@ def node_types_for(trial: Trial, gpu: str | None, gpus: int) -> list[NodeType | 
     """Types that could hold pods of so many GPUs, by name; [None] for pods without GPUs."""
     if not gpus:
         return [None]
-    kinds = {
-        t.name: t for t in trial.table.topology.types if t.gpus >= gpus and gpu in (None, t.gpu)
-    }
-    return [kinds[name] for name in sorted(kinds)]
+    return [
+        kind for kind in trial.table.topology.kinds if kind.gpus >= gpus and gpu in (None, kind.gpu)
+    ]
 
 
 def place_role(

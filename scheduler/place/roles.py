@@ -69,12 +69,15 @@ def _scopes(trial: Trial, spec: JobSpec, required: int | None, cut: Cut) -> Iter
     """Domains in which the job might fit: innermost levels first, the tightest first in each."""
     topology = trial.table.topology
     largest = max(spec.roles, key=lambda r: (r.gpus, r.min))
-    view = trial.view(shape_of(spec, largest, None))
+    shape = shape_of(spec, largest, None)
     for level in range(len(topology.levels) - 1, (-1 if required is None else required - 1), -1):
         blank = topology.levels[level].is_blank
-        fitting = (d for d in view.buckets(level).at_least(largest.min) if not blank(d))
+        # A list, since counts move while the caller tries a domain.
+        fitting = [
+            d for d in trial.view(shape).buckets(level).at_least(largest.min) if not blank(d)
+        ]
         hopeful = (d for d in fitting if _each_fits(trial, spec, (level, d)))
-        for tried, domain in enumerate(list(islice(hopeful, SCOPE_LIMIT + 1))):
+        for tried, domain in enumerate(hopeful):
             if tried == SCOPE_LIMIT:
                 cut.bounded = True
                 break

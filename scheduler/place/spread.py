@@ -120,13 +120,27 @@ def fewest(capacities: list[tuple[int, int]], wanted: int) -> list[tuple[int, in
 def _tightest_domain(room: Room, level: int, wanted: int) -> int:
     counts = room.view.counts
     place = room.topology.place
-
-    def key(domain: int) -> tuple[object, ...]:
+    fewest_possible = _fewest_possible(room, level, wanted)
+    best: tuple[tuple[int, int, tuple[int, ...], int], int] | None = None
+    for domain in islice(room.candidates(wanted), CANDIDATE_LIMIT):
+        count = counts[level][domain]
+        if best is not None and best[0][0] == fewest_possible and count > best[0][1]:
+            break
         node = room.topology.levels[level].node_lo[domain]
         outer = tuple(counts[up][place[up][node]] for up in range(level - 1, -1, -1))
-        return (_inner_domains(room, level, domain, wanted), counts[level][domain], outer, domain)
+        key = (_inner_domains(room, level, domain, wanted), count, outer, domain)
+        if best is None or key < best[0]:
+            best = (key, domain)
+    invariant(best is not None, f"no domain holds {wanted} pods")
+    return -1 if best is None else best[1]
 
-    return min(islice(room.candidates(wanted), CANDIDATE_LIMIT), key=key)
+
+def _fewest_possible(room: Room, level: int, wanted: int) -> int:
+    """Domains of the next level that any choice touches at least; nodes are not counted."""
+    inner = level + 1
+    if inner >= len(room.topology.levels) - 1:
+        return 0
+    return -(-wanted // max(1, room.view.buckets(inner).largest))
 
 
 def _inner_domains(room: Room, level: int, domain: int, wanted: int) -> int:

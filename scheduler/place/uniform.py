@@ -111,9 +111,11 @@ def _bounds(ask: Ask, wants: Wants, pods: int) -> Bounds:
 
 
 def _try(ask: Ask, wants: Wants, level: int, group: str, pods: int) -> Wants | None:
+    buckets = ask.view.buckets
+    if group == JOB_GROUP and pods > buckets(level).largest:
+        return None
     harder = add_want(wants, level, {group})
     bounds = _bounds(ask, harder, pods)
-    buckets = ask.view.buckets
     if any(unit > buckets(at).largest for at, unit, _ in bounds.units):
         return None
     if bounds.whole is not None and pods > buckets(bounds.whole).largest:
@@ -129,22 +131,23 @@ def _by_traffic(ask: Ask, wants: Wants, pods: int) -> Iterator[list[tuple[int, s
     then the levels that cost nothing, since a compact gang leaves more room for the next.
     """
     last = len(ask.view.topology.levels) - 1
-    costly = cost_levels(ask.view.topology, ask.node_type)
-    if ask.view.shape.single:
-        costly = tuple(depth for depth in costly if depth != last)
     if pods == 1:
         yield [(last, JOB_GROUP)]
         return
-    groups = (*(g for g in ask.units.soft_groups if g != JOB_GROUP), JOB_GROUP)
-    # If all of it fits one domain of the innermost such level, every group does.
-    if costly and _try(ask, wants, costly[0], JOB_GROUP, pods) is not None:
-        yield [(costly[0], JOB_GROUP)]
+    inmost = last - 1 if ask.view.shape.single else last
+    costly = tuple(c for c in cost_levels(ask.view.topology, ask.node_type) if c <= inmost)
+    inside = range(inmost, costly[0] - 1, -1) if costly else ()
+    together = next((d for d in inside if _try(ask, wants, d, JOB_GROUP, pods) is not None), None)
+    groups = tuple(g for g in ask.units.soft_groups if g != JOB_GROUP)
+    if together is not None:
+        # All of it fits one domain that costs nothing to cross, so every group does.
+        yield [(together, JOB_GROUP)]
     else:
-        for group in groups:
+        for group in (*groups, JOB_GROUP):
             yield [(level, group) for level in costly]
-    free = [depth for depth in range(last - 1, -1, -1) if depth not in costly]
-    if free:
-        for group in (JOB_GROUP, *groups[:-1]):
+    free = [d for d in range(inmost, -1, -1) if d not in costly and d != together]
+    if free and (together is None or together in costly):
+        for group in groups if together is not None else (JOB_GROUP, *groups):
             yield [(level, group) for level in free]
 
 

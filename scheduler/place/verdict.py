@@ -21,6 +21,19 @@ SET_ASIDE_WORDS = {
     "labels": "without the labels",
 }
 
+NEVER = "never fits, even with every node empty: "
+ASIDE = " (nodes set aside: "
+
+
+def gist(message: str) -> str:
+    """A message without the counts of nodes set aside, which change with every job that ends."""
+    return message.partition(ASIDE)[0]
+
+
+def never(message: str) -> bool:
+    """Whether a message says that waiting does not help."""
+    return message.startswith(NEVER)
+
 
 def missing_level(rule: Rule, topology_levels: tuple[str, ...]) -> NoFit:
     """A rule at a level that the map no longer has."""
@@ -174,7 +187,7 @@ def _message(
         text += f"; the cluster lacks {_amount(nearest)}"
     if aside:
         text += (
-            " (nodes set aside: "
+            ASIDE
             + ", ".join(f"{n} {SET_ASIDE_WORDS.get(why, why)}" for why, n in aside.items())
             + ")"
         )

@@ -18,7 +18,7 @@ def fabric_of(inventory: Inventory) -> Mapping[str, FabricLevel]:
         return dict(inventory.fabric)
     speeds = [kind.nic_gbps for kind in inventory.node_types.values() if kind.nic_gbps > 0]
     links = FabricLevel(gbps_per_gpu=min(speeds, default=1.0))
-    return {level: links for level in _outward(inventory.levels)}
+    return dict.fromkeys(_outward(inventory.levels), links)
 
 
 def _outward(levels: Sequence[str]) -> Sequence[str]:

@@ -13,7 +13,7 @@ from itertools import combinations
 
 import networkx as nx
 
-from scheduler.topology.fabric import Fabric, Nic, with_rails
+from scheduler.topology.fabric import Fabric, Nic, nic_name_key, with_rails
 from scheduler.topology.natural import natural_key
 
 SHARED_NODES_MIN = 0.5
@@ -170,7 +170,7 @@ def _by_leaf(nics: Iterable[Nic], leaves: set[str]) -> dict[str, list[Nic]]:
     for nic in nics:
         if nic.switch in leaves:
             found[nic.switch].append(nic)
-    return {s: sorted(on, key=lambda nic: natural_key(nic.name)) for s, on in found.items()}
+    return {s: sorted(on, key=lambda nic: nic_name_key(nic.name)) for s, on in found.items()}
 
 
 def _number_rails(groups: Sequence[Mapping[Slot, str]]) -> list[dict[Slot, int]]:

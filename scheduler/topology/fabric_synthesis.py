@@ -29,7 +29,7 @@ def synthesise(topology: Topology, switch_levels: Sequence[str] = ()) -> Fabric:
             inventory's fabric names, else all that are wider than a scale-up domain.
     """
     levels = _switch_levels(topology, switch_levels)
-    nics = [nic for index in range(topology.node_count) for nic in _nics(topology, levels, index)]
+    nics = list(_nics(topology, levels[-1])) if levels else []
     return assemble(
         nics, _trunks(topology, levels, nics), nodes=[node.name for node in topology.nodes]
     )
@@ -47,17 +47,19 @@ def _switch_levels(topology: Topology, wanted: Sequence[str]) -> list[int]:
     return list(range(inner)) or list(range(len(names) - 1))
 
 
-def _nics(topology: Topology, levels: Sequence[int], index: int) -> Iterator[Nic]:
-    if not levels:
-        return
-    node, node_type = topology.nodes[index], topology.types[index]
-    inner = levels[-1]
-    rail_count = max(1, node_type.rails)
-    gbps = nic_gbps(node_type, topology.fabric.get(topology.level_names[inner]))
-    leaf = _switch_name(topology, inner, topology.place[inner][index])
-    for rail in range(rail_count):
-        switch = f"{leaf}/rail-{rail}" if rail_count > 1 else leaf
-        yield Nic(node.name, f"nic-{rail}", switch, gbps, rail)
+def _nics(topology: Topology, inner: int) -> Iterator[Nic]:
+    """The NICs of all nodes; those of a node with fewer rails than others are on the first."""
+    level, fabric = topology.levels[inner], topology.fabric.get(topology.level_names[inner])
+    for domain in range(len(level.names)):
+        span = range(level.node_lo[domain], level.node_hi[domain])
+        has_rails = any(topology.types[index].rails > 1 for index in span)
+        leaf = _switch_name(topology, inner, domain)
+        for index in span:
+            node, node_type = topology.nodes[index], topology.types[index]
+            gbps = nic_gbps(node_type, fabric)
+            for rail in range(max(1, node_type.rails)):
+                switch = f"{leaf}/rail-{rail}" if has_rails else leaf
+                yield Nic(node.name, f"nic-{rail}", switch, gbps, rail)
 
 
 def nic_gbps(node_type: NodeType, level: FabricLevel | None) -> float:

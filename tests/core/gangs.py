@@ -21,17 +21,19 @@ from scheduler.topology.tree import Topology
 def gang(tp: int = 1, pp: int = 1, dp: int = 1, *rules: Rule, **fields: object) -> JobSpec:
     """A parallel job; `ep`, `cp`, `etp`, `order` go to its sizes, all else to the job."""
     sizes = {key: fields.pop(key) for key in ("ep", "cp", "etp", "order") if key in fields}
-    parallelism = ParallelSizes(tp=tp, pp=pp, dp=dp, **sizes)  # type: ignore[arg-type]
-    return replace(JobSpec(name="j", parallelism=parallelism, rules=rules), **fields)  # type: ignore[arg-type]
+    parallelism = ParallelSizes(tp=tp, pp=pp, dp=dp, **sizes)  # type: ignore[arg-type]  # by name
+    spec = JobSpec(name="j", parallelism=parallelism, rules=rules)
+    return replace(spec, **fields)  # type: ignore[arg-type]  # by name
 
 
 def role(name: str = "m", replicas: int = 1, gpus: int = 8, **fields: object) -> Role:
     """A role that needs all its members unless `min` says otherwise."""
-    return Role(name=name, gpus=gpus, replicas=replicas, **{"min": replicas, **fields})  # type: ignore[arg-type]
+    given: dict[str, object] = {"min": replicas, **fields}
+    return Role(name=name, gpus=gpus, replicas=replicas, **given)  # type: ignore[arg-type]  # by name
 
 
 def role_gang(*roles: Role, **fields: object) -> JobSpec:
-    return replace(JobSpec(name="j", roles=roles), **fields)  # type: ignore[arg-type]
+    return replace(JobSpec(name="j", roles=roles), **fields)  # type: ignore[arg-type]  # by name
 
 
 def parts(size: int, count: int, least: int | None = None, *rules: Rule) -> Parts:

@@ -367,7 +367,7 @@ def test_moves_that_the_table_lacks_are_refused_in_words() -> None:
 )
 def test_a_tunable_outside_its_range_is_named(field: dict[str, float]) -> None:
     with pytest.raises(PolicyError) as caught:
-        Policy(**field)  # type: ignore[arg-type]
+        Policy(**field)  # type: ignore[arg-type]  # by name
     assert caught.value.problems[0].path in {*field, "lost_after_s"}
 
 
@@ -449,9 +449,30 @@ def test_shuffled_input_gives_the_same_plan(specs: list[JobSpec], random: object
         world = world_of(2, 2)
         order = list(enumerate(specs))
         if turn:
-            random.shuffle(order)  # type: ignore[attr-defined]
+            random.shuffle(order)  # type: ignore[attr-defined]  # a random.Random
         for number, spec in order:
             submit(world, spec, f"j{number}", age=number)
         plan = run_cycle(world, Policy(), 0.0)
         plans.append((plan.pods, sorted(plan.job_moves, key=lambda m: m.uid)))
     assert plans[0] == plans[1]
+
+
+def test_far_back_in_line_only_a_new_reason_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three gangs wait; an end that makes room for none is told to the first alone."""
+    monkeypatch.setattr("scheduler.cycle.FRESH_VERDICTS", 1)
+    world = world_of(1, 4)
+    holders = [submit(world, gang(8), f"h{i}", age=i) for i in range(4)]
+    waiting = [submit(world, gang(8, 1, 4), f"w{i}", age=10 + i) for i in range(3)]
+    assert {m.uid for m in cycle(world).job_moves} == {*holders, *waiting}
+    cancel(world, holders[0])
+    assert {m.uid for m in cycle(world).job_moves} == {holders[0], waiting[0]}
+    assert "1 of 4" in world.jobs[waiting[0]].message
+    assert "0 of 4" in world.jobs[waiting[2]].message
+
+
+def test_counts_of_nodes_set_aside_alone_are_not_told_anew() -> None:
+    world = world_of(1, 4)
+    submit(world, gang(8, 1, 2, required("job", "node")), "w")
+    cycle(world)
+    world.set_node("n001", aside="cordoned")
+    assert cycle(world).is_empty()

@@ -295,3 +295,11 @@ def test_a_role_is_on_one_node_type() -> None:
 def test_a_role_named_twice_as_decider_still_places() -> None:
     spec = role_gang(Role("lead", 1, 1, 1, decides=True), Role("work", 2, 2, 1))
     assert len(placed(rack_of("a"), spec).pods) == 3
+
+
+def test_counts_may_move_while_domains_are_tried() -> None:
+    """Found by chance: a domain that was tried and given back changed the line of those to come."""
+    world = World(make_cluster(racks=4, nodes_per_rack=3))
+    occupy(world, "n001", 0x0F)
+    spec = role_gang(role("a", 2, gpus=3), role("b", 2, gpus=8), rules=(required("job", "rack"),))
+    assert len(placed(world, spec).pods) == 4

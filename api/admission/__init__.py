@@ -1,0 +1,1 @@
+"""The door: what is checked before a job is written down."""

@@ -1,0 +1,139 @@
+"""The door: a request becomes a job that agrees with itself, the map and its queue; or not."""
+
+import threading
+from dataclasses import dataclass, replace
+
+from api.schemas.job import JobBody
+from api.schemas.job_spec import ReadJob, read_job
+from api.store.engine import Database
+from api.store.errors import NotFound
+from api.store.queues import read_queue
+from api.store.topology import read_topology
+from api.store.views import QueueSpec
+from scheduler.cluster.nodes import NodeTable
+from scheduler.cluster.trial import Trial
+from scheduler.errors import JobError, Problem
+from scheduler.importers.hostlist import HostlistError, expand
+from scheduler.model.job import IfNeverFits, JobSpec
+from scheduler.model.placement import NoFit
+from scheduler.place.admit import check_job, never_fits_in
+from scheduler.topology.tree import Topology
+
+NODES_MAX = 100_000
+"""Names that a job's `nodes` may stand for."""
+
+
+class NeverFits(JobError):
+    """A gang that not even the empty cluster, healthy and uncordoned, could hold.
+
+    Attributes:
+        verdict: Why.
+    """
+
+    def __init__(self, path: str, verdict: NoFit) -> None:
+        self.verdict = verdict
+        super().__init__(Problem(path, verdict.message))
+
+
+@dataclass(slots=True)
+class _Empty:
+    """One map with every node empty; its counts are kept between questions."""
+
+    topology: Topology
+    trial: Trial
+
+
+class Door:
+    """Checks requests; writes nothing."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._lock = threading.Lock()
+        self._empty: _Empty | None = None
+
+    def admit(self, body: JobBody) -> ReadJob:
+        """The job of a request.
+
+        Raises:
+            JobError: With every contradiction found, by its path.
+            NeverFits: If it never fits and did not say that it would wait all the same.
+        """
+        read, topology = self._checked(body)
+        if read.spec.if_never_fits is IfNeverFits.REFUSE:
+            self._refuse_never(read.spec, topology)
+        return read
+
+    def check(self, body: JobBody) -> ReadJob:
+        """The job of a request, whether or not it could ever fit. Raises JobError."""
+        return self._checked(body)[0]
+
+    def _checked(self, body: JobBody) -> tuple[ReadJob, Topology]:
+        read = read_job(body)
+        spec = replace(read.spec, nodes=_expanded(read.spec.nodes))
+        # Every submission comes through here: one short transaction, nothing counted in it.
+        with self._database.read() as connection:
+            topology = read_topology(self._database, connection).topology
+            check_job(spec, topology.level_names)
+            try:
+                _check_queue(read_queue(connection, spec.queue), spec)
+            except NotFound as error:
+                raise JobError(Problem("queue", str(error))) from None
+        return ReadJob(spec, read.body), topology
+
+    def _refuse_never(self, spec: JobSpec, topology: Topology) -> None:
+        with self._lock:
+            if self._empty is None or self._empty.topology is not topology:
+                self._empty = _Empty(topology, Trial(NodeTable(topology)))
+            verdict = never_fits_in(self._empty.trial, spec)
+        if verdict is not None:
+            raise NeverFits(_path_of(spec, verdict), verdict)
+
+
+def _expanded(texts: tuple[str, ...]) -> tuple[str, ...]:
+    names: list[str] = []
+    problems: list[Problem] = []
+    for index, text in enumerate(texts):
+        try:
+            names += expand(text, limit=NODES_MAX, used=len(names))
+        except HostlistError as error:
+            problems += [Problem(f"nodes[{index}]", p.message) for p in error.problems]
+    if problems:
+        raise JobError(problems)
+    return tuple(dict.fromkeys(names))
+
+
+def _check_queue(queue: QueueSpec, spec: JobSpec) -> None:
+    problems = []
+    if queue.namespaces and spec.namespace not in queue.namespaces:
+        allowed = ", ".join(f"'{name}'" for name in queue.namespaces[:10])
+        problems.append(
+            Problem(
+                "queue",
+                f"queue '{queue.name}' is for the namespaces {allowed}; the job's is "
+                f"'{spec.namespace}'",
+            )
+        )
+    if queue.max_priority is not None and spec.priority > queue.max_priority:
+        problems.append(
+            Problem(
+                "priority",
+                f"found {spec.priority}; queue '{queue.name}' allows at most {queue.max_priority}",
+            )
+        )
+    if problems:
+        raise JobError(problems)
+
+
+def _path_of(spec: JobSpec, verdict: NoFit) -> str:
+    """Where in the request the rule that binds stands, or else the size of the gang."""
+    if verdict.rule is not None:
+        for index, rule in enumerate(spec.rules):
+            if rule == verdict.rule:
+                return f"topology[{index}].within"
+        for index, role in enumerate(spec.roles):
+            # A verdict calls the groups of a role's own rules by other names than the request.
+            parts = role.parts.rules if role.parts else ()
+            for path, rules in (("topology", role.rules), ("parts.topology", parts)):
+                if any(rule.within == verdict.rule.within for rule in rules):
+                    return f"roles[{index}].{path}"
+    return "roles" if spec.roles else "parallelism"

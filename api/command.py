@@ -1,0 +1,273 @@
+"""The `podyard` command: run the service and look after its database."""
+
+import signal
+import socket
+import sys
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from api.settings import Role, Settings
+from api.store.errors import StartupError
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from api.clock import Clock
+    from api.loop.runner import Runner
+    from api.metrics import Metrics
+    from api.store.engine import Database
+
+app = typer.Typer(
+    name="podyard",
+    help="Podyard places all-or-nothing training jobs on GPU clusters.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+SWITCH_S = 0.001
+"""How long a thread keeps the interpreter while another waits; requests must stay quick."""
+
+DatabaseUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--database-url",
+        help="sqlite:///FILE or postgresql://...; default $PODYARD_DATABASE_URL, $DATABASE_URL, "
+        "else sqlite:///podyard.db.",
+    ),
+]
+
+
+@app.command()
+def serve(
+    *,
+    database_url: DatabaseUrl = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(help="0 = any free one.", min=0, max=65535)] = None,
+    role: Annotated[Role | None, typer.Option(help="Parts of the service to run.")] = None,
+    clock: Annotated[
+        str | None, typer.Option(help="system, or manual: time moves only when told to (tests).")
+    ] = None,
+    tls_cert: Annotated[str | None, typer.Option(help="Certificate chain, PEM.")] = None,
+    tls_key: Annotated[str | None, typer.Option(help="Its private key, PEM.")] = None,
+    log_format: Annotated[str | None, typer.Option(help="auto, text or json.")] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Listen beyond this machine though without tokens.")
+    ] = False,
+    migrate_first: Annotated[
+        bool, typer.Option("--migrate", help="Migrate PostgreSQL first, as SQLite always is.")
+    ] = False,
+) -> None:
+    """Run the service until it is told to end."""
+    given = {
+        "database_url": database_url,
+        "host": host,
+        "port": port,
+        "role": role,
+        "clock": clock,
+        "tls_cert": tls_cert,
+        "tls_key": tls_key,
+        "log_format": log_format,
+        "insecure": insecure or None,
+    }
+    try:
+        _serve(_settings(given), migrate_first=migrate_first)
+    except StartupError as error:
+        _fail(str(error))
+
+
+@app.command()
+def migrate(
+    database_url: DatabaseUrl = None,
+    to: Annotated[str, typer.Option(help="Version; `base` empties the database.")] = "head",
+) -> None:
+    """Bring a database to this program's schema."""
+    from api.store.schema import known_versions
+    from api.store.schema import migrate as run
+
+    settings = _settings({"database_url": database_url})
+    if to not in {"head", "base", *known_versions()}:
+        _fail(f"there is no version '{to}'; there are base, {', '.join(known_versions())}, head")
+    try:
+        run(settings.database_url, to)
+    except StartupError as error:
+        _fail(str(error))
+    typer.echo(f"the database is at {known_versions()[-1] if to == 'head' else to}")
+
+
+@app.command()
+def doctor(database_url: DatabaseUrl = None) -> None:
+    """Add up all live pods and compare with the ledger; status 1 when they differ."""
+    from api.store.ledger import audit_ledger
+    from api.store.schema import check_file, open_database
+
+    try:
+        with closing(open_database(_settings({"database_url": database_url}).database_url)) as db:
+            check_file(db)
+            audit = audit_ledger(db)
+    except StartupError as error:
+        _fail(str(error))
+    for line in (*audit.doubles, *map(str, audit.differences)):
+        typer.echo(line)
+    verdict = "the ledger agrees" if audit.is_clean else "the ledger differs"
+    typer.echo(
+        f"{verdict}: {audit.pods} live pods on {audit.nodes} nodes, revision {audit.revision}"
+    )
+    if not audit.is_clean:
+        raise typer.Exit(1)
+
+
+@app.command()
+def version() -> None:
+    """Print the version and the schema it knows."""
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import version as installed
+
+    from api.store.schema import known_versions
+
+    try:
+        found = installed("podyard")
+    except PackageNotFoundError:
+        found = "(not installed)"
+    typer.echo(f"podyard {found}, schema {known_versions()[-1]}")
+
+
+def main() -> None:
+    """Entry point of the `podyard` script."""
+    app()
+
+
+def _settings(given: Mapping[str, object]) -> Settings:
+    """Flags over environment over defaults."""
+    from pydantic import ValidationError
+
+    try:
+        return Settings(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]  # checked by the model
+    except ValidationError as error:
+        _fail("; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()))
+
+
+def _serve(settings: Settings, *, migrate_first: bool) -> None:
+    from api.log import configure_logs, get_logger
+    from api.main import create_app
+    from api.metrics import Metrics
+
+    _check_exposure(settings)
+    with (
+        closing(_listen(settings)) as listener,
+        closing(_open(settings, migrate_first=migrate_first)) as database,
+    ):
+        configure_logs(settings.log_format, settings.log_level)
+        clock, metrics = _clock(settings, database), Metrics()
+        runner = _runner(settings, database, clock, metrics)
+        get_logger(__name__).info(
+            "serving",
+            url=_url(settings, listener),
+            role=settings.role.value,
+            database=database.engine.dialect.name,
+            clock=settings.clock,
+        )
+        _run(create_app(settings, database, clock, runner, metrics), settings, listener)
+
+
+def _check_exposure(settings: Settings) -> None:
+    if not settings.is_loopback and not settings.insecure:
+        raise StartupError(
+            f"'{settings.host}' can be reached from other machines and there are no tokens yet: "
+            "listen on 127.0.0.1, or say --insecure"
+        )
+    for path in (settings.tls_cert, settings.tls_key):
+        if path is not None and not Path(path).is_file():
+            raise StartupError(f"the file '{path}' for TLS does not exist")
+    if (settings.tls_cert is None) != (settings.tls_key is None):
+        raise StartupError("TLS needs both a certificate and a key")
+
+
+def _listen(settings: Settings) -> socket.socket:
+    """Take the port first: a second service on it must fail before it touches anything."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.host, settings.port))
+    except OSError as error:
+        listener.close()
+        where = f"{settings.host}:{settings.port}"
+        raise StartupError(f"cannot listen on {where}: {error.strerror or error}") from None
+    return listener
+
+
+def _open(settings: Settings, *, migrate_first: bool) -> "Database":
+    from api.store.schema import Standing, migrate, open_database, standing_of
+
+    url = settings.database_url
+    is_sqlite = url.startswith("sqlite")
+    if (is_sqlite or migrate_first) and standing_of(url) is not Standing.CURRENT:
+        migrate(url)
+    return open_database(url)
+
+
+def _clock(settings: Settings, database: "Database") -> "Clock":
+    from api.clock import MANUAL_START_S, ManualClock, SystemClock
+    from api.store.clock_row import load_clock, save_clock
+
+    if settings.clock == "system":
+        return SystemClock()
+    stood_at = load_clock(database)
+    return ManualClock(
+        MANUAL_START_S if stood_at is None else stood_at, lambda now_s: save_clock(database, now_s)
+    )
+
+
+def _runner(
+    settings: Settings, database: "Database", clock: "Clock", metrics: "Metrics"
+) -> "Runner | None":
+    if settings.role is Role.API:
+        return None
+    from api.clock import ManualClock
+    from api.loop.runner import Runner
+
+    runner = Runner(database, clock, metrics=metrics, event_history=settings.event_history)
+    if isinstance(clock, ManualClock):
+        clock.on_advance(runner.wake)
+    return runner
+
+
+def _run(asgi: "FastAPI", settings: Settings, listener: socket.socket) -> None:
+    import uvicorn
+
+    sys.setswitchinterval(SWITCH_S)
+    config = uvicorn.Config(
+        asgi,
+        log_config=None,
+        access_log=False,
+        lifespan="on",
+        timeout_graceful_shutdown=3,
+        ssl_certfile=settings.tls_cert,
+        ssl_keyfile=settings.tls_key,
+        server_header=False,
+    )
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # uvicorn raises the signal again once it has shut down; the rest is to be closed as well.
+        signal.signal(number, lambda *_: None)
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+def _url(settings: Settings, listener: socket.socket) -> str:
+    scheme = "https" if settings.tls_cert else "http"
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"{scheme}://{host}:{listener.getsockname()[1]}"
+
+
+def _fail(message: str) -> NoReturn:
+    typer.echo(f"podyard: {message}", err=True)
+    raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The service over HTTP: thin routes between requests and the store."""

@@ -1,0 +1,60 @@
+"""Bodies of requests that the API's description shows."""
+
+LLAMA: dict[str, object] = {
+    "name": "llama-70b",
+    "namespace": "research",
+    "priority": 100,
+    "gpu": "H100-80GB",
+    "parallelism": {"tp": 8, "pp": 8, "dp": 16},
+    "topology": [{"group": "pp", "within": "leaf", "mode": "required"}],
+    "duration_s": 86400.0,
+}
+RING: dict[str, object] = {
+    "name": "ring",
+    "roles": [
+        {
+            "name": "worker",
+            "replicas": 8,
+            "gpus": 8,
+            "ring": True,
+            "parts": {
+                "size": 4,
+                "count": 2,
+                "min": 1,
+                "topology": [{"within": "rack", "mode": "required"}],
+            },
+        }
+    ],
+}
+JOB_BODIES = {"a parallel job": LLAMA, "a job of roles": RING}
+BATCH_BODIES = {"two jobs": {"items": [LLAMA, RING]}}
+STATUS_BODIES = {
+    "it runs": {"attempt": 1, "state": "running"},
+    "it has ended": {"attempt": 1, "state": "succeeded", "exit_code": 0},
+}
+CORDON_BODIES = {"with a reason": {"reason": "fan 3 is loud"}}
+NOTHING_BODIES: dict[str, object] = {"an empty object": {}}
+QUEUE_BODIES = {"a queue with a quota": {"name": "research", "quota_gpus": 512}}
+QUEUE_PATCHES = {"another limit": {"limit_gpus": 2048}}
+POLICY_BODIES = {
+    "the whole policy": {
+        "suspect_after_s": 30.0,
+        "lost_after_s": 300.0,
+        "breaker_share": 0.2,
+        "reserve_after_s": 600.0,
+        "order": "fair_share",
+        "paused": False,
+    }
+}
+CLOCK_BODIES = {"a minute": {"advance_s": 60}}
+INVENTORY = {
+    "four nodes in a rack": """\
+cluster: demo
+levels: [block, leaf, rack, node]
+scale_up: node
+nodes:
+  - {names: "n[001-004]", type: hgx-h100, block: b1, leaf: l1, rack: r01, labels: {zone: a}}
+racks:
+  - {names: r01, power_kw: 45, cdu: cdu-1}
+"""
+}

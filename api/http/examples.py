@@ -1,0 +1,335 @@
+"""What the API's description shows: one cluster, one job, as requests and answers have them."""
+
+from typing import Any
+
+from api.http.example_bodies import LLAMA, RING
+from api.problems import KINDS, document
+from scheduler.errors import Problem
+
+_TIME = "2026-01-01T12:00:00.000Z"
+_UID = "01jgg9rb00x5c3m7kq2v8t4n6w"
+_DOMAINS = {"block": "b1", "leaf": "l1", "rack": "r01"}
+_RULE = {"group": "pp", "within": "leaf", "mode": "required"}
+
+
+def _job(**changes: object) -> dict[str, object]:
+    return {
+        "namespace": "research",
+        "name": "llama-70b",
+        "uid": _UID,
+        "revision": 8123,
+        "state": "running",
+        "reason": None,
+        "message": "",
+        "queue": "default",
+        "priority": 100,
+        "attempt": 1,
+        "minimum": 128,
+        "members": 128,
+        "running": 128,
+        "gpus": 1024,
+        "preemptible": True,
+        "if_never_fits": "refuse",
+        "submitted_at": _TIME,
+        "bound_at": "2026-01-01T12:00:00.005Z",
+        "started_at": "2026-01-01T12:00:09.250Z",
+        "finished_at": None,
+        "expected_start": None,
+        "rules_broken": [],
+        "node_type": "hgx-h100",
+        "gpus_per_pod": 8,
+        "never": False,
+        "spec": LLAMA,
+    } | changes
+
+
+def _page(*items: object) -> dict[str, object]:
+    return {"items": list(items), "revision": 8123, "next": None}
+
+
+JOB = _job()
+JOBS = _page(JOB)
+CANCELLED = _job(state="cancelled", running=0, finished_at="2026-01-01T18:00:00.000Z")
+
+_REFUSED = document(
+    KINDS["NeverFits"],
+    [Problem("topology[0].within", "never fits, even with every node empty: needs 128 nodes")],
+)
+BATCH = {
+    "items": [
+        {"status": 201, "job": _job(spec=RING, name="ring"), "problem": None},
+        {"status": 422, "job": None, "problem": _REFUSED},
+    ]
+}
+
+_POD: dict[str, object] = {
+    "name": "llama-70b-0",
+    "role": "rank",
+    "index": 0,
+    "node": "n001",
+    "gpus": [0, 1, 2, 3, 4, 5, 6, 7],
+    "ranks": [0, 1, 2, 3, 4, 5, 6, 7],
+    "domains": _DOMAINS,
+}
+POD = _POD | {
+    "namespace": "research",
+    "job": "research/llama-70b",
+    "state": "running",
+    "uid": f"{_UID}--0",
+    "attempt": 1,
+    "exit_code": None,
+    "revision": 8123,
+}
+PODS = _page(POD)
+
+PLACEMENT = {
+    "job": "research/llama-70b",
+    "attempt": 1,
+    "revision": 8123,
+    "search": "exact",
+    "regret": None,
+    "node_type": "hgx-h100",
+    "gpus_per_pod": 8,
+    "pods": [_POD],
+    "groups": {
+        "pp": {
+            "count": 128,
+            "size": 8,
+            "spans": {"leaf": {"max": 1, "mean": 1.0, "one": 128}},
+            "rail_true": True,
+            "rail_true_groups": 128,
+        }
+    },
+}
+_TORCHRUN = {
+    "job": "research/llama-70b",
+    "nnodes": 128,
+    "nproc_per_node": 8,
+    "master_addr": "n001",
+    "master_port": 29500,
+    "nodes": [
+        {
+            "pod": "llama-70b-0",
+            "node": "n001",
+            "node_rank": 0,
+            "gpus": [0, 1, 2, 3, 4, 5, 6, 7],
+            "ranks": [0, 1, 2, 3, 4, 5, 6, 7],
+        }
+    ],
+    "ranks": [
+        {
+            "rank": 0,
+            "node": "n001",
+            "gpu": 0,
+            "env": {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1024", "MASTER_ADDR": "n001"},
+        }
+    ],
+}
+"""Shown beside the JSON placement; `schemas.placement.Torchrun` describes it."""
+
+VERDICT = {
+    "fits": False,
+    "when": "not_now",
+    "code": "rule",
+    "rule": _RULE,
+    "message": "needs 16 pods of 8 GPUs each, pp within leaf, required; leaf 'l3' lacks 4 nodes",
+    "nearest": {"level": "leaf", "domain": "l3", "lacks": {"nodes": 4, "gpus": 32}},
+    "set_aside": {"cordoned": 3, "gpus_in_use": 12},
+    "holders": [],
+    "expected_start": None,
+    "changes": [],
+    "fitting": 12,
+    "wanted": 16,
+    "search": "exact",
+}
+DRY_RUN = VERDICT | {
+    "fits": True,
+    "when": "now",
+    "code": None,
+    "rule": None,
+    "message": "fits now",
+    "nearest": None,
+    "set_aside": {},
+    "fitting": 0,
+    "wanted": 0,
+    "placement": PLACEMENT,
+}
+
+NODE: dict[str, object] = {
+    "name": "n001",
+    "type": "hgx-h100",
+    "gpu": "H100-80GB",
+    "gpus": 8,
+    "gpus_free": 0,
+    "cpus": 112.0,
+    "memory_gib": 2048.0,
+    "health": "healthy",
+    "cordoned": None,
+    "draining": None,
+    "domains": _DOMAINS,
+    "labels": {"zone": "a"},
+    "taints": [],
+    "pods": 1,
+    "revision": 8123,
+}
+CORDONED = NODE | {"cordoned": {"reason": "fan 3 is loud", "by": "", "at": _TIME}}
+NODES = _page(NODE)
+
+QUEUE: dict[str, object] = {
+    "name": "research",
+    "parent": None,
+    "quota_gpus": 512,
+    "limit_gpus": 1024,
+    "weight": 1.0,
+    "max_priority": 1000,
+    "namespaces": ["research"],
+    "used_gpus": 256,
+    "pending": 2,
+    "revision": 8123,
+}
+QUEUES = _page(QUEUE)
+
+EVENTS = _page(
+    {
+        "revision": 8123,
+        "at": _TIME,
+        "kind": "job.bound",
+        "subject": {"kind": "job", "namespace": "research", "name": "llama-70b", "uid": _UID},
+        "message": "128 pods on 128 nodes",
+        "body": {"attempt": 1},
+    }
+)
+
+_RACK: dict[str, object] = {
+    "level": "rack",
+    "name": "r01",
+    "parent": "l1",
+    "nodes": 4,
+    "nodes_free": 1,
+    "gpus": 32,
+    "gpus_free": 8,
+    "jobs": 1,
+    "health": {"healthy": 4},
+}
+DOMAINS = _page(_RACK)
+RACKS = _page(_RACK | {"power_kw": 45.0, "power_used_kw": 30.6, "cdu": "cdu-1"})
+
+TOPOLOGY = {
+    "cluster": "demo",
+    "levels": ["block", "leaf", "rack", "node"],
+    "scale_up": "node",
+    "levels_detail": [{"name": "block", "domains": 1}, {"name": "node", "domains": 128}],
+    "nodes": 128,
+    "gpus": 1024,
+    "tree": [
+        {
+            "level": "block",
+            "name": "b1",
+            "nodes": 128,
+            "gpus": 1024,
+            "gpus_free": 256,
+            "children": [],
+        }
+    ],
+    "revision": 8123,
+}
+OVERVIEW = {
+    "cluster": "demo",
+    "revision": 8123,
+    "nodes": {"total": 128, "usable": 127, "free": 32},
+    "gpus": {"total": 1024, "used": 768, "free": 248, "aside": 8},
+    "health": {"healthy": 128},
+    "aside": {"cordoned": 1},
+    "jobs": {"running": 6, "pending": 2},
+    "queues": [
+        {
+            "name": "default",
+            "quota_gpus": None,
+            "limit_gpus": None,
+            "used_gpus": 768,
+            "pending": 2,
+        }
+    ],
+}
+IMPORTED = {
+    "created": 4,
+    "updated": 0,
+    "unchanged": 124,
+    "removed": 0,
+    "kept": 0,
+    "warnings": [],
+    "revision": 8123,
+}
+POLICY = {
+    "suspect_after_s": 30.0,
+    "lost_after_s": 300.0,
+    "breaker_share": 0.2,
+    "reserve_after_s": 600.0,
+    "order": "fair_share",
+    "paused": False,
+}
+PAUSED, RESUMED = {"paused": True}, {"paused": False}
+CLOCK = {"now": _TIME}
+LIVE = {"status": "ok"}
+READY = {"status": "ready", "checks": {"database": "ok", "runner": "ok"}}
+METRICS = '# TYPE podyard_gpus gauge\npodyard_gpus{state="free"} 248.0\n'
+
+Also = dict[int | str, dict[str, Any]]
+
+SUBMIT_ALSO: Also = {
+    200: {
+        "description": "The job that its key made before; or, with `dry_run`, the verdict.",
+        "content": {
+            "application/json": {
+                "schema": {
+                    "anyOf": [
+                        {"$ref": "#/components/schemas/DryRun"},
+                        {"$ref": "#/components/schemas/Job"},
+                    ]
+                },
+                "examples": {
+                    "dry_run": {"summary": "fits", "value": DRY_RUN},
+                    "does_not_fit": {"summary": "does not fit now", "value": VERDICT},
+                    "known_key": {"summary": "the key is known", "value": JOB},
+                },
+            }
+        },
+    }
+}
+PLACEMENT_ALSO: Also = {
+    200: {
+        "description": "The placement, in the format that was asked for.",
+        "content": {
+            "application/json": {
+                "schema": {
+                    "anyOf": [
+                        {"$ref": "#/components/schemas/Placement"},
+                        {"$ref": "#/components/schemas/Torchrun"},
+                    ]
+                },
+                "examples": {
+                    "json": {"summary": "format=json", "value": PLACEMENT},
+                    "torchrun": {"summary": "format=torchrun", "value": _TORCHRUN},
+                },
+            },
+            "text/plain": {
+                "schema": {"type": "string"},
+                "example": "n001 slots=8\nn002 slots=8\n",
+            },
+        },
+    }
+}
+NOT_READY_ALSO: Also = {
+    503: {
+        "description": "They are not, yet.",
+        "content": {
+            "application/json": {
+                "schema": {"$ref": "#/components/schemas/Ready"},
+                "example": {
+                    "status": "not_ready",
+                    "checks": {"database": "ok", "runner": "is not up yet"},
+                },
+            }
+        },
+    }
+}

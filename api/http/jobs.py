@@ -1,0 +1,124 @@
+"""Jobs: submit, list, read, cancel."""
+
+from typing import Annotated
+
+from fastapi import Depends, Query
+from fastapi.concurrency import run_in_threadpool
+
+from api.http import example_bodies, examples, shapes
+from api.http.answers import Json, answers, takes
+from api.http.body import YAML_TYPES, json_body, json_or_yaml_body
+from api.http.dry_run import dry_run_of
+from api.http.routing import Cursor, Limit, NameFilter, NamePath, make_router
+from api.http.service import Served
+from api.http.submitting import IdempotencyHeader, submit_many, submit_one
+from api.http.waiting import WAIT_S, Timeout, Wait, wait_for
+from api.schemas.job import BatchResult, Job, JobBatch, JobBody, JobPage, JobStateName
+from api.store.jobs import cancel_job, get_job, list_jobs
+from scheduler.model.lifecycle import JobState
+
+router = make_router("jobs")
+
+
+@router.post(
+    "/v1/jobs",
+    status_code=201,
+    summary="Submit a job",
+    responses=answers(
+        Job,
+        examples.JOB,
+        400,
+        409,
+        413,
+        415,
+        422,
+        status=201,
+        says="The job, new.",
+        also=examples.SUBMIT_ALSO,
+    ),
+    openapi_extra=takes(JobBody, example_bodies.JOB_BODIES, also=YAML_TYPES[:1]),
+)
+async def submit_job(
+    service: Served,
+    body: Annotated[JobBody, Depends(json_or_yaml_body(JobBody))],
+    *,
+    key: IdempotencyHeader = None,
+    dry_run: Annotated[bool, Query(description="Write nothing; say where it would go.")] = False,
+    wait: Wait = None,
+    timeout_s: Timeout = WAIT_S,
+) -> Json:
+    """Write a job down; the answer is 200 instead of 201 when its key is known already."""
+    if dry_run:
+        return Json(await run_in_threadpool(dry_run_of, service, body))
+    job, created = await run_in_threadpool(submit_one, service, body, key)
+    if wait is not None:
+        job = await wait_for(service, job.uid, wait, timeout_s)
+    return Json(shapes.job(job), 201 if created else 200)
+
+
+@router.post(
+    "/v1/jobs:batch",
+    summary="Submit many jobs",
+    responses=answers(
+        BatchResult, examples.BATCH, 400, 413, 415, 422, says="What became of each, in order."
+    ),
+    openapi_extra=takes(JobBatch, example_bodies.BATCH_BODIES),
+)
+def submit_batch(service: Served, body: Annotated[JobBatch, Depends(json_body(JobBatch))]) -> Json:
+    """Write jobs down in one transaction; one that is refused does not keep the others out."""
+    return Json({"items": submit_many(service, body.items)})
+
+
+@router.get(
+    "/v1/jobs",
+    summary="List jobs",
+    responses=answers(JobPage, examples.JOBS, 422, says="Jobs, oldest first."),
+)
+def list_all_jobs(
+    service: Served,
+    namespace: NameFilter = None,
+    queue: NameFilter = None,
+    state: JobStateName | None = None,
+    limit: Limit = 500,
+    cursor: Cursor = None,
+) -> Json:
+    """All jobs whose record has not been deleted, those that have ended too."""
+    found = list_jobs(
+        service.database,
+        namespace=namespace,
+        queue=queue,
+        state=None if state is None else JobState(state),
+        limit=limit,
+        cursor=cursor,
+    )
+    return Json(shapes.page(found, shapes.job))
+
+
+@router.get(
+    "/v1/namespaces/{namespace}/jobs/{name}",
+    summary="Read a job",
+    responses=answers(Job, examples.JOB, 404, 422, says="The newest job of that name."),
+)
+async def read_job(
+    service: Served,
+    namespace: NamePath,
+    name: NamePath,
+    wait: Wait = None,
+    timeout_s: Timeout = WAIT_S,
+) -> Json:
+    """The job, at once or when it is as far as `wait` says."""
+    job = await run_in_threadpool(get_job, service.database, namespace, name)
+    if wait is not None:
+        job = await wait_for(service, job.uid, wait, timeout_s)
+    return Json(shapes.job(job))
+
+
+@router.delete(
+    "/v1/namespaces/{namespace}/jobs/{name}",
+    summary="Cancel a job",
+    responses=answers(Job, examples.CANCELLED, 404, 409, says="The job as it is now."),
+)
+def delete_job(service: Served, namespace: NamePath, name: NamePath) -> Json:
+    """Cancel a job; delete the record of one that has ended."""
+    job = cancel_job(service.database, namespace, name, now_s=service.clock.now_s())
+    return Json(shapes.job(job))

@@ -1,0 +1,103 @@
+"""The API's description: FastAPI's, and the schemas of bodies that the routes read themselves."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from fastapi import APIRouter, FastAPI
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+
+from api.http.answers import SCHEMAS, problem_answer
+from api.schemas.job import JobBatch, JobBody
+from api.schemas.node import CordonBody, Nothing
+from api.schemas.placement import DryRun, Placement, Torchrun
+from api.schemas.pod import StatusBody
+from api.schemas.problem import ProblemDocument
+from api.schemas.queue import QueueBody, QueuePatch
+from api.schemas.reading import json_schemas
+from api.schemas.service import ClockBody, PolicyBody
+
+TITLE = "Podyard"
+VERSION = "1"
+
+DESCRIPTION = """\
+Places all-or-nothing training jobs on GPU clusters.
+
+Lists are pages `{items, revision, next}`; `next` is the `cursor` of the next one. Unknown fields
+and unknown query parameters are refused. Every error is an RFC 9457 problem document with
+`errors: [{path, message}]`.
+"""
+
+TAGS = {
+    "jobs": "Gangs: submit, read, explain, cancel.",
+    "pods": "Members of gangs and what their nodes report of them.",
+    "nodes": "Servers and trays.",
+    "cluster": "The map of the cluster and what is free on it.",
+    "queues": "A tree of tenants' lines.",
+    "events": "What happened, in order.",
+    "policy": "What operators tune.",
+    "service": "Health and metrics.",
+}
+
+_MODELS = (
+    JobBody,
+    JobBatch,
+    CordonBody,
+    Nothing,
+    DryRun,
+    Placement,
+    Torchrun,
+    StatusBody,
+    ProblemDocument,
+    QueueBody,
+    QueuePatch,
+    ClockBody,
+    PolicyBody,
+)
+
+
+def describe(app: FastAPI, routers: Sequence[APIRouter]) -> Callable[[], dict[str, Any]]:
+    """What `app.openapi` is to be; made once, at the first question."""
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            app.openapi_schema = _described(app, routers)
+        return app.openapi_schema
+
+    return openapi
+
+
+def _described(app: FastAPI, routers: Sequence[APIRouter]) -> dict[str, Any]:
+    described = get_openapi(
+        title=TITLE,
+        version=VERSION,
+        description=DESCRIPTION,
+        routes=app.routes,
+        tags=[{"name": name, "description": text} for name, text in TAGS.items()],
+    )
+    schemas = described["components"]["schemas"]
+    for name, schema in json_schemas(_MODELS, SCHEMAS + "{model}").items():
+        schemas.setdefault(name, schema)
+    for name in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(name, None)
+    for router in routers:
+        for route in router.routes:
+            if isinstance(route, APIRoute):
+                for method in route.methods or ():
+                    _complete(described["paths"][route.path_format][method.lower()], route)
+    return described
+
+
+def _complete(operation: dict[str, Any], route: APIRoute) -> None:
+    """Put back what FastAPI drops: nulls in examples; and say what refused parameters look like."""
+    for status, answer in route.responses.items():
+        _put_back(operation["responses"][str(status)], answer)
+    if route.openapi_extra:
+        _put_back(operation["requestBody"], route.openapi_extra["requestBody"])
+    if 422 not in route.responses:
+        operation["responses"]["422"] = problem_answer(422)
+
+
+def _put_back(into: dict[str, Any], given: Mapping[str, Any]) -> None:
+    for kind, content in given.get("content", {}).items():
+        into["content"][kind] |= {k: content[k] for k in ("example", "examples") if k in content}

@@ -1,0 +1,76 @@
+"""Pods: list them, and take what their nodes report."""
+
+from typing import Annotated
+
+from fastapi import Depends, Query
+
+from api.http import example_bodies, examples, shapes
+from api.http.answers import Json, answers, takes
+from api.http.body import json_body
+from api.http.routing import Cursor, Limit, LineFilter, NameFilter, NamePath, make_router
+from api.http.service import Served
+from api.schemas.common import LINE_PATTERN
+from api.schemas.pod import Pod, PodPage, StatusBody
+from api.store.pods import list_pods, report_pod
+from api.store.topology import load_topology
+from scheduler.model.lifecycle import PodState
+
+router = make_router("pods")
+
+JobFilter = Annotated[
+    str | None,
+    Query(max_length=127, pattern=LINE_PATTERN, description="`name` or `namespace/name`."),
+]
+
+
+@router.get(
+    "/v1/pods",
+    summary="List pods",
+    responses=answers(PodPage, examples.PODS, 422, says="Pods by age of their job and index."),
+)
+def list_all_pods(
+    service: Served,
+    namespace: NameFilter = None,
+    job: JobFilter = None,
+    node: LineFilter = None,
+    limit: Limit = 500,
+    cursor: Cursor = None,
+) -> Json:
+    """Pods, those that have ended too, of all jobs whose record has not been deleted."""
+    if job is not None and "/" in job:
+        in_job, _, job = job.partition("/")
+        if namespace not in (None, in_job):
+            job = ""  # no job is in two namespaces
+        namespace = in_job
+    found = list_pods(
+        service.database, namespace=namespace, job=job, node=node, limit=limit, cursor=cursor
+    )
+    topology = load_topology(service.database).topology
+    return Json(shapes.page(found, lambda view: shapes.pod(view, topology)))
+
+
+@router.post(
+    "/v1/namespaces/{namespace}/pods/{name}/status",
+    summary="Report what became of a pod",
+    responses=answers(
+        Pod, examples.POD, 400, 404, 409, 413, 415, 422, says="The pod; the leader acts on it soon."
+    ),
+    openapi_extra=takes(StatusBody, example_bodies.STATUS_BODIES),
+)
+def report_status(
+    service: Served,
+    namespace: NamePath,
+    name: NamePath,
+    body: Annotated[StatusBody, Depends(json_body(StatusBody))],
+) -> Json:
+    """Take a node's report; a repeat of it does nothing, one of another life of the pod is 409."""
+    pod = report_pod(
+        service.database,
+        namespace,
+        name,
+        attempt=body.attempt,
+        state=PodState(body.state),
+        exit_code=body.exit_code,
+        now_s=service.clock.now_s(),
+    )
+    return Json(shapes.pod(pod, load_topology(service.database).topology))

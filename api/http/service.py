@@ -1,0 +1,45 @@
+"""What the routes share: the parts of one service, handed in by the composition root."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from api.admission.admit import Door
+from api.clock import Clock
+from api.http.reader import Reader
+from api.http.waiters import JobWaiters
+from api.loop.runner import Runner
+from api.metrics import Metrics
+from api.settings import Settings
+from api.store.engine import Database
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One process's parts.
+
+    Attributes:
+        runner: None where this process does not decide (`--role api`).
+        reader: A copy of the world for questions; decides nothing.
+    """
+
+    settings: Settings
+    database: Database
+    clock: Clock
+    runner: Runner | None
+    metrics: Metrics
+    door: Door
+    reader: Reader
+    waiters: JobWaiters
+
+
+async def service_of(request: Request) -> Service:
+    """The service of a request; a coroutine, as a plain function would cost a thread."""
+    service = request.app.state.service
+    if not isinstance(service, Service):
+        raise TypeError("the app was not made by create_app")
+    return service
+
+
+Served = Annotated[Service, Depends(service_of)]

@@ -1,0 +1,151 @@
+"""Views of the store to the plain values that `api/schemas` describes."""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from api.store.views import EventView, JobView, NodeView, Page, PodView, QueueView
+from scheduler.model.resources import indices_of
+from scheduler.topology.tree import Topology
+
+Item = TypeVar("Item")
+Shape = dict[str, object]
+
+RANK_ROLE = "rank"
+"""What the pods of a parallel job are called where a role is shown."""
+
+
+def rfc3339(at_s: float) -> str:
+    """Unix seconds as `2026-01-01T12:00:00.000Z`."""
+    return datetime.fromtimestamp(at_s, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+def time_or_none(at_s: float | None) -> str | None:
+    return None if at_s is None else rfc3339(at_s)
+
+
+def page(found: Page[Item], shape: Callable[[Item], Shape]) -> Shape:
+    return page_of([shape(item) for item in found.items], found.revision, found.next)
+
+
+def page_of(items: Iterable[Shape], revision: int, following: str | None) -> Shape:
+    return {"items": list(items), "revision": revision, "next": following}
+
+
+def job(view: JobView) -> Shape:
+    spec = view.spec
+    verdict = view.verdict or {}
+    return {
+        "namespace": view.namespace,
+        "name": view.name,
+        "uid": view.uid,
+        "revision": view.revision,
+        "state": view.state,
+        "reason": view.reason,
+        "message": view.message,
+        "queue": view.queue,
+        "priority": view.priority,
+        "attempt": view.attempt,
+        "minimum": view.minimum,
+        "members": view.members,
+        "running": view.running,
+        "gpus": view.gpus,
+        "preemptible": spec.preemptible,
+        "if_never_fits": spec.if_never_fits,
+        "submitted_at": rfc3339(view.submitted_at),
+        "bound_at": time_or_none(view.bound_at),
+        "started_at": time_or_none(view.started_at),
+        "finished_at": time_or_none(view.finished_at),
+        "expected_start": None,
+        "rules_broken": [{"group": r.group, "within": r.within} for r in view.broken],
+        "node_type": view.node_type or None,
+        "gpus_per_pod": view.gpus_per_pod or None,
+        "never": bool(verdict.get("never")),
+        "spec": view.body,
+    }
+
+
+def pod(view: PodView, topology: Topology) -> Shape:
+    gpus = indices_of(view.gpu_mask)
+    return {
+        "namespace": view.namespace,
+        "job": f"{view.namespace}/{view.job}",
+        "name": view.name,
+        "role": view.role or RANK_ROLE,
+        "index": view.index,
+        "node": view.node,
+        "gpus": gpus,
+        "ranks": list(range(view.first_rank, view.first_rank + len(gpus))),
+        "state": view.state,
+        "uid": view.uid,
+        "attempt": view.attempt,
+        "exit_code": view.exit_code,
+        "domains": domains_of(topology, view.node),
+        "revision": view.revision,
+    }
+
+
+def domains_of(topology: Topology, node: str) -> dict[str, str | None]:
+    """The places of a node; none for one that the map no longer has."""
+    index = topology.node_index.get(node)
+    return {} if index is None else topology.domains_of(index)
+
+
+def node(view: NodeView) -> Shape:
+    return {
+        "name": view.name,
+        "type": view.type,
+        "gpu": view.gpu or None,
+        "gpus": view.gpus,
+        "gpus_free": view.gpus_free,
+        "cpus": view.cpu_milli / 1_000,
+        "memory_gib": view.memory_mib / 1_024,
+        "health": view.health,
+        "cordoned": _with_times(view.cordon, "at"),
+        "draining": _with_times(view.drain, "deadline", "at"),
+        "domains": view.places,
+        "labels": dict(view.labels),
+        "taints": [{"key": t.key, "value": t.value, "effect": t.effect} for t in view.taints],
+        "pods": view.pods,
+        "revision": view.revision,
+    }
+
+
+def _with_times(value: Mapping[str, object] | None, *names: str) -> Shape | None:
+    if value is None:
+        return None
+    times = {
+        n: rfc3339(at) if isinstance(at := value.get(n), (int, float)) else None for n in names
+    }
+    return dict(value) | times
+
+
+def queue(view: QueueView) -> Shape:
+    return {
+        "name": view.name,
+        "parent": view.parent,
+        "quota_gpus": view.quota_gpus,
+        "limit_gpus": view.limit_gpus,
+        "weight": view.weight,
+        "max_priority": view.max_priority,
+        "namespaces": list(view.namespaces),
+        "used_gpus": view.used_gpus,
+        "pending": view.pending,
+        "revision": view.revision,
+    }
+
+
+def event(view: EventView) -> Shape:
+    return {
+        "revision": view.revision,
+        "at": rfc3339(view.at),
+        "kind": view.kind,
+        "subject": {
+            "kind": view.subject_kind,
+            "namespace": view.namespace,
+            "name": view.name,
+            "uid": view.uid,
+        },
+        "message": view.message,
+        "body": view.body,
+    }

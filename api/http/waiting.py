@@ -1,0 +1,44 @@
+"""What a request may wait for."""
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Literal
+
+from fastapi import Query
+
+from api.http.service import Service
+from api.store.jobs import get_job_by_uid
+from api.store.views import JobView
+from scheduler.model.lifecycle import FINAL, JobState
+
+WAIT_S = 30.0
+WAIT_S_MAX = 300.0
+
+WaitFor = Literal["bound", "running", "finished"]
+Wait = Annotated[
+    WaitFor | None,
+    Query(description="Answer when the job is so far, or at the time-out as it is then."),
+]
+Timeout = Annotated[
+    float,
+    Query(ge=0, le=WAIT_S_MAX, allow_inf_nan=False, description="Longest wait, in seconds."),
+]
+
+_NOT_PLACED = frozenset({JobState.PENDING, JobState.RESERVED, JobState.SUSPENDED})
+_NOT_RUNNING = _NOT_PLACED | {JobState.BOUND}
+
+FAR_ENOUGH: Mapping[WaitFor, Callable[[JobView], bool]] = {
+    "bound": lambda job: job.state not in _NOT_PLACED,
+    "running": lambda job: job.state not in _NOT_RUNNING,
+    "finished": lambda job: job.state in FINAL,
+}
+"""A job that has ended is past everything."""
+
+
+async def wait_for(service: Service, uid: str, what: WaitFor, timeout_s: float) -> JobView:
+    """The job when it is so far, or as it is at the time-out."""
+    return await service.waiters.until(
+        uid,
+        look=lambda: get_job_by_uid(service.database, uid),
+        done=FAR_ENOUGH[what],
+        timeout_s=timeout_s,
+    )

@@ -1,0 +1,1 @@
+"""Descriptions of clusters in any format to what the store takes."""

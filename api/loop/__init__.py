@@ -1,0 +1,1 @@
+"""The leader and its loop."""

@@ -1,0 +1,149 @@
+"""Leading: at most one process decides, and one that was deposed writes nothing.
+
+SQLite: `flock` on a file beside the database. PostgreSQL: the lock of an epoch, held by a session,
+and a sign of life every second; a holder silent for 3 s is deposed.
+"""
+
+import fcntl
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from api.log import get_logger
+from api.store.engine import Database, sqlite_path
+from api.store.epoch import LeaderSession, read_leader, take_epoch
+
+BEAT_S = 1.0
+SILENT_S = 3.0
+"""Three signs missed."""
+
+log = get_logger(__name__)
+
+
+class Leader:
+    """The claim of one process to lead.
+
+    Args:
+        holder: Name of this process for people.
+        now_s: Time for the event of a new epoch.
+
+    Attributes:
+        epoch: Of this process while it leads, else None.
+    """
+
+    def __init__(self, database: Database, holder: str, now_s: Callable[[], float]) -> None:
+        self._database = database
+        self._holder = holder
+        self._now_s = now_s
+        self.epoch: int | None = None
+        self._lock: _FileLock | _SessionLock = (
+            _FileLock(Path(f"{sqlite_path(database.engine.url)}.lock"))
+            if database.is_sqlite
+            else _SessionLock(database, self._lose)
+        )
+
+    def try_lead(self) -> bool:
+        """Lead if nobody does; whether this process leads now."""
+        if self.epoch is not None:
+            return True
+        self._lock.release()  # what is left of an epoch that was lost
+        standing = read_leader(self._database)
+        if not self._lock.try_take(standing.epoch, silent_s=standing.silent_s):
+            return False
+        epoch = take_epoch(self._database, standing.epoch, self._holder, now_s=self._now_s())
+        if epoch is None:
+            self._lock.release()
+            return False
+        self.epoch = epoch
+        self._lock.keep(epoch)
+        log.info("leading", epoch=epoch, holder=self._holder)
+        return True
+
+    def step_down(self) -> None:
+        """Let another lead."""
+        self.epoch = None
+        self._lock.release()
+
+    def _lose(self) -> None:
+        log.warning("no_longer_leading", epoch=self.epoch)
+        self.epoch = None
+
+
+class _FileLock:
+    """`flock` on a file; freed by the system when the process ends, however it does."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: int | None = None
+
+    def try_take(self, _epoch: int, *, silent_s: float) -> bool:
+        del silent_s  # a live process holds its files: there is nobody to depose
+        file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(file)
+            return False
+        self._file = file
+        return True
+
+    def keep(self, _epoch: int) -> None:
+        """Nothing to do: the file stays open."""
+
+    def release(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+class _SessionLock:
+    """The lock of an epoch, and a thread that shows that its holder lives."""
+
+    def __init__(self, database: Database, lose: Callable[[], None]) -> None:
+        self._database = database
+        self._lose = lose
+        self._session: LeaderSession | None = None
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def try_take(self, epoch: int, *, silent_s: float) -> bool:
+        session = LeaderSession(self._database)
+        holder_is_gone = session.try_lock(epoch)
+        if (holder_is_gone or silent_s > SILENT_S) and session.try_lock(epoch + 1):
+            self._session = session
+            return True
+        session.close()
+        return False
+
+    def keep(self, epoch: int) -> None:
+        session = self._session
+        if session is None:
+            return
+        self._stop = threading.Event()
+        arguments = (session, epoch, self._stop)
+        self._thread = threading.Thread(
+            target=self._beat, args=arguments, name="podyard-leader", daemon=True
+        )
+        self._thread.start()
+
+    def release(self) -> None:
+        self._stop.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(BEAT_S)
+            self._thread = None
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    def _beat(self, session: LeaderSession, epoch: int, stop: threading.Event) -> None:
+        while not stop.wait(BEAT_S):
+            try:
+                alive = session.beat(epoch)
+            except Exception:  # an edge: whatever it is, the session and its lock are gone
+                log.exception("leader_session_failed", epoch=epoch)
+                alive = False
+            if not alive:
+                if not stop.is_set():
+                    self._lose()
+                return

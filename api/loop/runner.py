@@ -1,0 +1,255 @@
+"""The loop of the leader: follow what changed, decide, commit, wait."""
+
+import os
+import socket
+import threading
+import time
+from dataclasses import dataclass, field
+
+from api.clock import Clock
+from api.log import get_logger
+from api.loop.leader import Leader
+from api.metrics import Metrics
+from api.store.commit import commit
+from api.store.engine import Database
+from api.store.errors import Deposed
+from api.store.events import TRIM_STEP, trim_history
+from api.store.snapshot import Snapshot, follow_with_policy, load_snapshot
+from api.store.views import Committed
+from scheduler.cluster.world import World
+from scheduler.cycle import run_cycle
+from scheduler.model.lifecycle import JobState, Reason
+from scheduler.policy import Policy
+
+IDLE_S = 1.0
+"""Longest wait: what depends on time alone is looked at so often."""
+
+CANDIDATE_S = 0.5
+"""Between attempts to lead; with it a crashed leader is replaced within a second."""
+
+BACKOFF_S, BACKOFF_S_MAX = 0.1, 5.0
+"""Pause after a failed turn, doubled each time."""
+
+TRIM_EVERY_S = 30.0
+
+TIMED = frozenset({Reason.BACKOFF, Reason.PATIENCE, Reason.RESERVATION})
+"""Reasons that time alone can end."""
+
+OUTCOMES = {
+    "job.bound": "bound",
+    "job.pending": "pending",
+    "job.succeeded": "ended",
+    "job.failed": "ended",
+    "job.cancelled": "ended",
+}
+"""What the metrics call the events of a commit."""
+
+log = get_logger(__name__)
+
+
+@dataclass(slots=True)
+class CycleStats:
+    """What the runner did; plain numbers that metrics read.
+
+    Attributes:
+        cycles: Cycles run in this process.
+        failures: Turns that ended in an exception.
+        revision: Up to which the world has followed.
+        follow_s, decide_s, commit_s: Of the last cycle.
+        events: Written by commits, by kind, e.g. {"job.bound": 12}.
+        dropped: Jobs left out of plans because something newer touched them.
+    """
+
+    cycles: int = 0
+    failures: int = 0
+    revision: int = 0
+    follow_s: float = 0.0
+    decide_s: float = 0.0
+    commit_s: float = 0.0
+    events: dict[str, int] = field(default_factory=dict)
+    dropped: int = 0
+
+    def add(self, done: Committed) -> None:
+        self.dropped += len(done.dropped)
+        for kind, count in done.events.items():
+            self.events[kind] = self.events.get(kind, 0) + count
+
+
+class Runner:
+    """A thread that leads, follows, decides and commits. The app's lifespan calls start and stop.
+
+    Args:
+        metrics: Counted in, if given.
+        event_history: Events kept, at least.
+
+    Attributes:
+        stats: What it did so far.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        *,
+        metrics: Metrics | None = None,
+        event_history: int = 200_000,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._metrics = metrics
+        self._event_history = event_history
+        self._leader = Leader(database, f"{socket.gethostname()}:{os.getpid()}", clock.now_s)
+        self._known: Snapshot | None = None
+        self._woken = threading.Event()
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._settled = False
+        self._cycled_at = self._trimmed_at = time.monotonic()
+        self.stats = CycleStats()
+
+    @property
+    def is_leading(self) -> bool:
+        """Whether this process decides."""
+        return self._leader.epoch is not None
+
+    @property
+    def is_ready(self) -> bool:
+        """It leads and has run a cycle, or stands by; False while turns fail."""
+        return self._settled and self._thread is not None and self._thread.is_alive()
+
+    def start(self) -> None:
+        """Begin; returns at once."""
+        self._stopping.clear()
+        self._thread = threading.Thread(target=self._run, name="podyard-runner", daemon=True)
+        self._thread.start()
+
+    def stop(self, timeout_s: float = 5.0) -> None:
+        """Finish the turn that runs, and let another process lead."""
+        self._stopping.set()
+        self.wake()
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+            self._thread = None
+        self._leader.step_down()
+        self._known = None
+
+    def wake(self) -> None:
+        """Run a cycle soon though nothing was written, because time has moved."""
+        self._woken.set()
+        self._database.notifier.poke()
+
+    def _try_lead(self) -> bool:
+        leads = self._leader.try_lead()
+        if self._metrics is not None:
+            self._metrics.leader.set(int(leads))
+        return leads
+
+    def turn(self) -> bool:
+        """Lead if nobody does, follow, decide and commit once; whether anything was written.
+
+        Raises:
+            Deposed: If another process leads by now.
+        """
+        if not self._try_lead():
+            self._known = None
+            self._settled = True
+            return False
+        woken = self._woken.is_set()
+        self._woken.clear()
+        began = time.perf_counter()
+        world, policy, has_news = self._follow()
+        self.stats.follow_s = time.perf_counter() - began
+        self.stats.revision = world.revision
+        if not (has_news or woken or self._is_time_due(world)):
+            return False
+        wrote = self._cycle(world, policy)
+        self._settled = True
+        return wrote
+
+    def _follow(self) -> tuple[World, Policy, bool]:
+        """The world and policy as of now, and whether there was a change."""
+        if self._known is None:
+            self._known = load_snapshot(self._database)
+            return self._known.world, self._known.policy, True
+        world = self._known.world
+        policy = follow_with_policy(self._database, world)
+        if policy is not None:
+            self._known = Snapshot(world, policy)
+        return world, self._known.policy, policy is not None
+
+    def _cycle(self, world: World, policy: Policy) -> bool:
+        epoch = self._leader.epoch
+        if epoch is None:
+            return False
+        stats = self.stats
+        now_s, began = self._clock.now_s(), time.perf_counter()
+        plan = run_cycle(world, policy, now_s)
+        decided = time.perf_counter()
+        time.sleep(0)  # requests go first: commit takes the interpreter again
+        done = Committed(world.revision)
+        if not plan.is_empty():
+            done = commit(self._database, plan, epoch, now_s)
+        if not done.dropped:
+            world.map_changed = False
+        self._cycled_at = time.monotonic()
+        stats.cycles += 1
+        stats.decide_s, stats.commit_s = decided - began, time.perf_counter() - decided
+        stats.add(done)
+        if done.changed:
+            log.debug("committed", revision=done.revision, events=dict(done.events))
+        self._count(done)
+        return done.changed
+
+    def _count(self, done: Committed) -> None:
+        if self._metrics is None:
+            return
+        stats = self.stats
+        self._metrics.observe_cycle(stats.follow_s + stats.decide_s + stats.commit_s)
+        self._metrics.count_decisions("dropped", len(done.dropped))
+        for kind, count in done.events.items():
+            if kind in OUTCOMES:
+                self._metrics.count_decisions(OUTCOMES[kind], count)
+        known = self._database.notifier.known
+        self._metrics.runner_lag.set(max(0, known - done.revision))
+
+    def _is_time_due(self, world: World) -> bool:
+        """Whether a cycle is due for jobs that wait for time to pass."""
+        if time.monotonic() - self._cycled_at < IDLE_S:
+            return False
+        return any(j.state is JobState.PENDING and j.reason in TIMED for j in world.jobs.values())
+
+    def _run(self) -> None:
+        failures = 0
+        while not self._stopping.is_set():
+            try:
+                wrote = self.turn()
+                failures = 0
+                if not wrote:
+                    self._wait()
+            except Deposed as error:
+                log.warning("deposed", epoch=error.epoch, current=error.current)
+                self._leader.step_down()
+                self._known = None
+            except Exception:  # an edge: the loop outlives whatever a turn runs into
+                log.exception("turn_failed", failures=failures + 1)
+                self.stats.failures += 1
+                failures += 1
+                self._settled = False
+                # Memory may be what is wrong; the database is the record.
+                self._known = None
+                self._stopping.wait(min(BACKOFF_S * 2 ** (failures - 1), BACKOFF_S_MAX))
+
+    def _wait(self) -> None:
+        if self._known is None:
+            self._stopping.wait(CANDIDATE_S)
+            return
+        self._trim()
+        self._database.notifier.wait(self._known.world.revision, IDLE_S, self._woken.is_set)
+
+    def _trim(self) -> None:
+        """Forget old history, a little at a time and only while there is nothing else to do."""
+        if time.monotonic() - self._trimmed_at < TRIM_EVERY_S:
+            return
+        keep, now_s = self._event_history, self._clock.now_s()
+        if trim_history(self._database, keep=keep, now_s=now_s) < TRIM_STEP:
+            self._trimmed_at = time.monotonic()

@@ -1,0 +1,101 @@
+"""The composition root: builds the app from its parts, and owns start and stop."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import APIRouter, FastAPI
+from fastapi.concurrency import run_in_threadpool
+from fastapi.routing import APIRoute
+
+from api.admission.admit import Door
+from api.clock import Clock
+from api.http import cluster, events, gangs, health, inventory, jobs, nodes, pods, policy, queues
+from api.http.docs_page import add_docs_page
+from api.http.errors import add_error_handlers
+from api.http.guard import Guard
+from api.http.observe import Observe
+from api.http.openapi import describe
+from api.http.reader import Reader
+from api.http.service import Service
+from api.http.waiters import JobWaiters
+from api.loop.runner import Runner
+from api.metrics import Metrics
+from api.settings import Settings
+from api.store.engine import Database
+
+ROUTERS: tuple[APIRouter, ...] = (
+    jobs.router,
+    gangs.router,
+    pods.router,
+    nodes.router,
+    cluster.router,
+    inventory.router,
+    queues.router,
+    events.router,
+    policy.router,
+    health.router,
+)
+
+
+def create_app(
+    settings: Settings,
+    database: Database,
+    clock: Clock,
+    runner: Runner | None,
+    metrics: Metrics | None = None,
+) -> FastAPI:
+    """The service as an ASGI app.
+
+    Args:
+        runner: Started and stopped with the app; None where another process decides.
+        metrics: Those that the runner counts in; its own by default.
+    """
+    metrics = metrics or Metrics()
+    service = Service(
+        settings=settings,
+        database=database,
+        clock=clock,
+        runner=runner,
+        metrics=metrics,
+        door=Door(database),
+        reader=Reader(database),
+        waiters=JobWaiters(database),
+    )
+    app = FastAPI(
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=_name_of,
+        lifespan=_lifespan,
+    )
+    app.state.service = service
+    for router in ROUTERS:
+        app.include_router(router)
+    add_docs_page(app)
+    add_error_handlers(app)
+    app.openapi = describe(app, ROUTERS)  # type: ignore[method-assign]  # FastAPI's documented way
+    app.add_middleware(
+        Guard,
+        is_loopback=settings.is_loopback,
+        inventory_bytes_max=settings.body_bytes_max,
+    )
+    app.add_middleware(Observe, metrics=metrics)
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    service: Service = app.state.service
+    if service.runner is not None:
+        await run_in_threadpool(service.runner.start)
+    try:
+        yield
+    finally:
+        await run_in_threadpool(service.waiters.close)
+        if service.runner is not None:
+            await run_in_threadpool(service.runner.stop)
+
+
+def _name_of(route: APIRoute) -> str:
+    """`submit_job` reads better than FastAPI's `submit_job_v1_jobs_post`."""
+    return route.name

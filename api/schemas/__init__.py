@@ -1,0 +1,1 @@
+"""Requests and answers of the API, one file per noun; the service and its clients share them."""

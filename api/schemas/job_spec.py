@@ -1,0 +1,221 @@
+"""A submitted job to what the core decides on; contradictions inside the request end here."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import ceil
+
+from api.schemas.job import JobBody, Parallelism, PartsBody, RoleBody
+from scheduler.errors import JobError, Problem
+from scheduler.model.job import (
+    AXES,
+    Failure,
+    IfNeverFits,
+    JobSpec,
+    Mode,
+    ParallelSizes,
+    Parts,
+    Role,
+    Rule,
+    Scope,
+    Toleration,
+)
+from scheduler.model.node import TaintEffect
+from scheduler.model.resources import Resources
+
+_CARRIED = ("model", "checkpoint", "run")
+_ONLY_PARALLEL = ("gpus_per_pod", "cpus_per_pod", "memory_gib_per_pod", "resources_per_pod")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadJob:
+    """A request that agrees with itself.
+
+    Attributes:
+        body: The request with its defaults, as it is shown later; nothing in it is null.
+    """
+
+    spec: JobSpec
+    body: dict[str, object]
+
+
+def read_job(body: JobBody) -> ReadJob:
+    """Fill in every default.
+
+    Raises:
+        JobError: With every contradiction inside the request, by its path.
+    """
+    problems = list(_contradictions(body))
+    if problems:
+        raise JobError(problems)
+    return ReadJob(_spec_of(body), _shown(body))
+
+
+def _contradictions(body: JobBody) -> Iterator[Problem]:
+    """What the core could no longer see, because defaults are filled in before it looks."""
+    if body.parallelism is not None:
+        yield from _order_problems(body.parallelism)
+    elif body.roles:
+        for name in _ONLY_PARALLEL:
+            if getattr(body, name) is not None:
+                yield Problem(name, "is for jobs with parallelism; a role has gpus, cpu and memory")
+    for index, role in enumerate(body.roles):
+        yield from _role_problems(f"roles[{index}]", role)
+    for index, item in enumerate(body.tolerations):
+        if item.key is None and item.operator == "Equal":
+            yield Problem(
+                f"tolerations[{index}].key", "is required unless the operator is 'Exists'"
+            )
+
+
+def _order_problems(sizes: Parallelism) -> Iterator[Problem]:
+    named = sizes.order.split("-")
+    if len(set(named)) != len(named) or not set(named) <= set(AXES):
+        yield Problem(
+            "parallelism.order",
+            f"found '{sizes.order}'; it names each of {', '.join(AXES)} at most once",
+        )
+        return
+    for axis in AXES:
+        size = getattr(sizes, axis)
+        if axis not in named and size > 1:
+            yield Problem(
+                "parallelism.order",
+                f"found '{sizes.order}'; it must name {axis} too, whose size is {size}",
+            )
+
+
+def _role_problems(path: str, role: RoleBody) -> Iterator[Problem]:
+    for index, rule in enumerate(role.topology):
+        if rule.group not in (None, role.name):
+            yield Problem(
+                f"{path}.topology[{index}].group",
+                f"found '{rule.group}'; a rule inside role '{role.name}' is about that role",
+            )
+    parts = role.parts
+    if parts is None or role.min is None:
+        return
+    if parts.min is not None and role.min != parts.min * parts.size:
+        yield Problem(
+            f"{path}.min",
+            f"found {role.min}; parts.min x parts.size is {parts.min} x {parts.size} = "
+            f"{parts.min * parts.size}; give one of the two, or equal numbers",
+        )
+    if parts.min is None and role.min % parts.size:
+        yield Problem(
+            f"{path}.min",
+            f"found {role.min}; parts start whole, so it must be a multiple of parts.size, "
+            f"{parts.size}",
+        )
+
+
+def _spec_of(body: JobBody) -> JobSpec:
+    return JobSpec(
+        name=body.name,
+        namespace=body.namespace,
+        queue=body.queue,
+        priority=body.priority,
+        gpu=body.gpu,
+        parallelism=_sizes_of(body.parallelism) if body.parallelism else None,
+        gpus_per_pod=body.gpus_per_pod,
+        resources_per_pod=resources_of(
+            body.cpus_per_pod or 0, body.memory_gib_per_pod or 0, body.resources_per_pod or {}
+        ),
+        roles=tuple(_role_of(role) for role in body.roles),
+        rules=tuple(Rule(r.group, r.within, Mode(r.mode)) for r in body.topology),
+        labels=dict(body.labels),
+        tolerations=tuple(
+            Toleration(t.key, t.operator == "Exists", t.value, t.effect and TaintEffect(t.effect))
+            for t in body.tolerations
+        ),
+        nodes=tuple(body.nodes),
+        rails_required=body.rails == "required",
+        preemptible=body.preemptible,
+        if_never_fits=IfNeverFits(body.if_never_fits),
+        patience_s=body.patience_s,
+        duration_s=body.duration_s,
+        time_limit_s=body.time_limit_s,
+        spares=body.spares,
+        failure=Failure(
+            Scope(body.failure.scope),
+            body.failure.max_restarts,
+            body.failure.backoff_s,
+            body.failure.hold_s,
+        ),
+        extra=body.model_dump(mode="json", include=set(_CARRIED), exclude_none=True),
+    )
+
+
+def _sizes_of(sizes: Parallelism) -> ParallelSizes:
+    named = sizes.order.split("-")
+    return ParallelSizes(
+        tp=sizes.tp,
+        cp=sizes.cp,
+        pp=sizes.pp,
+        dp=sizes.dp,
+        ep=sizes.ep,
+        etp=sizes.etp,
+        order=(*named, *(axis for axis in AXES if axis not in named)),
+    )
+
+
+def _role_of(role: RoleBody) -> Role:
+    return Role(
+        name=role.name,
+        replicas=role.replicas,
+        min=minimum_of(role),
+        gpus=role.gpus,
+        resources=resources_of(role.cpu, role.memory, role.resources),
+        one_per_node=role.one_per_node,
+        rules=tuple(Rule(role.name, r.within, Mode(r.mode)) for r in role.topology),
+        parts=_parts_of(role, role.parts) if role.parts else None,
+        ring=role.ring,
+        decides=role.decides,
+    )
+
+
+def _parts_of(role: RoleBody, parts: PartsBody) -> Parts:
+    return Parts(
+        size=parts.size,
+        count=parts.count,
+        min=minimum_of(role) // parts.size,
+        rules=tuple(Rule("", r.within, Mode(r.mode)) for r in parts.topology),
+    )
+
+
+def minimum_of(role: RoleBody) -> int:
+    """Members of a role that must run together; all unless the request says otherwise."""
+    if role.min is not None:
+        return role.min
+    if role.parts is not None and role.parts.min is not None:
+        return role.parts.min * role.parts.size
+    return role.replicas
+
+
+def resources_of(cpus: float, memory_gib: float, other: Mapping[str, int]) -> Resources:
+    """Cores and GiB to the core's units, rounded up; amounts of 0 are left out."""
+    return Resources(
+        cpu_milli=_ceil(cpus * 1_000),
+        memory_mib=_ceil(memory_gib * 1_024),
+        other=tuple(sorted((name, amount) for name, amount in other.items() if amount)),
+    )
+
+
+def _ceil(amount: float) -> int:
+    # 2.3 x 1,000 is 2299.9999999999995 in doubles, and 1.1 x 1,000 is 1100.0000000000002.
+    return ceil(round(amount, 6))
+
+
+def _shown(body: JobBody) -> dict[str, object]:
+    shown: dict[str, object] = body.model_dump(mode="json", exclude_none=True)
+    if body.roles:
+        shown["roles"] = [_shown_role(role) for role in body.roles]
+    return shown
+
+
+def _shown_role(role: RoleBody) -> dict[str, object]:
+    shown: dict[str, object] = role.model_dump(mode="json", exclude_none=True)
+    shown["min"] = minimum_of(role)
+    if role.parts is not None:
+        parts: dict[str, object] = role.parts.model_dump(mode="json", exclude_none=True)
+        shown["parts"] = parts | {"min": minimum_of(role) // role.parts.size}
+    return shown

@@ -1,0 +1,49 @@
+"""The service itself: policy, health, the clock of tests."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from api.schemas.common import SomeSeconds, Strict, Time
+
+
+class PolicyBody(Strict):
+    """What operators tune while the service runs; sent and shown as a whole."""
+
+    suspect_after_s: SomeSeconds
+    lost_after_s: SomeSeconds
+    breaker_share: Annotated[float, Field(ge=0, le=1)]
+    reserve_after_s: SomeSeconds
+    order: Literal["fair_share", "shortest_first"]
+    paused: bool
+
+
+class Paused(Strict):
+    """Whether new gangs are kept waiting."""
+
+    paused: bool
+
+
+class ClockBody(Strict):
+    """How far the manual clock is to move."""
+
+    advance_s: Annotated[float, Field(ge=0, le=1e9)]
+
+
+class ClockTime(Strict):
+    """What time it is now."""
+
+    now: Time
+
+
+class Live(Strict):
+    """The process answers."""
+
+    status: Literal["ok"]
+
+
+class Ready(Strict):
+    """Whether the service takes requests; `checks` says what it is about, `ok` or what is wrong."""
+
+    status: Literal["ready", "not_ready"]
+    checks: dict[str, str]

@@ -1,0 +1,106 @@
+"""The map: levels, domains, racks, and the cluster at a glance."""
+
+from api.schemas.common import Page, Strict
+
+
+class Domain(Strict):
+    """One place at one level.
+
+    `nodes_free` take new pods and hold none on their GPUs; `gpus_free` are those of usable nodes.
+    `health` counts nodes.
+    """
+
+    level: str
+    name: str
+    parent: str | None
+    nodes: int
+    nodes_free: int
+    gpus: int
+    gpus_free: int
+    jobs: int
+    health: dict[str, int]
+
+
+class Rack(Domain):
+    """A rack with its power in kW, as far as known; a node in use counts its full draw."""
+
+    power_kw: float | None
+    power_used_kw: float | None
+    cdu: str | None
+
+
+class DomainPage(Page[Domain]):
+    """Domains of one level in the order of the map."""
+
+
+class RackPage(Page[Rack]):
+    """Racks in the order of the map."""
+
+
+class LevelDetail(Strict):
+    """A level and how many named domains it has."""
+
+    name: str
+    domains: int
+
+
+class TreeDomain(Strict):
+    """A domain with those inside it, above the nodes; nameless = nodes without a place."""
+
+    level: str
+    name: str
+    nodes: int
+    gpus: int
+    gpus_free: int
+    children: list["TreeDomain"]
+
+
+class Topology(Strict):
+    """The cluster; `levels` outermost first, the last is the nodes themselves."""
+
+    cluster: str
+    levels: list[str]
+    scale_up: str
+    levels_detail: list[LevelDetail]
+    nodes: int
+    gpus: int
+    tree: list[TreeDomain]
+    revision: int
+
+
+class NodeTotals(Strict):
+    """`usable` take new pods; `free` are usable and hold no pod on their GPUs."""
+
+    total: int
+    usable: int
+    free: int
+
+
+class GpuTotals(Strict):
+    """`free` on usable nodes; `aside`: held by no pod, on nodes that take no new ones."""
+
+    total: int
+    used: int
+    free: int
+    aside: int
+
+
+class QueueTotals(Strict):
+    name: str
+    quota_gpus: int | None
+    limit_gpus: int | None
+    used_gpus: int
+    pending: int
+
+
+class Overview(Strict):
+    """The cluster at a glance; `queues` are the first hundred by name."""
+
+    cluster: str
+    revision: int
+    nodes: NodeTotals
+    gpus: GpuTotals
+    health: dict[str, int]
+    aside: dict[str, int]
+    jobs: dict[str, int]
+    queues: list[QueueTotals]

@@ -1,0 +1,51 @@
+"""What can be set from outside: flags of `podyard serve`, else `PODYARD_*`, else defaults."""
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import AliasChoices, Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class Role(StrEnum):
+    """Which parts of the service a process runs."""
+
+    ALL = "all"
+    API = "api"
+    RUNNER = "runner"
+
+
+class Settings(BaseSettings):
+    """Settings of one process.
+
+    `DATABASE_URL` is honoured after `PODYARD_DATABASE_URL`, as most platforms set it.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix="PODYARD_", extra="ignore", frozen=True, populate_by_name=True
+    )
+
+    database_url: str = Field(
+        default="sqlite:///podyard.db",
+        validation_alias=AliasChoices("PODYARD_DATABASE_URL", "DATABASE_URL", "database_url"),
+    )
+    host: str = "127.0.0.1"
+    port: int = Field(default=8080, ge=0, le=65535)
+    role: Role = Role.ALL
+    clock: Literal["system", "manual"] = "system"
+    log_format: Literal["auto", "text", "json"] = "auto"
+    """`auto`: text on a terminal, JSON elsewhere."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    insecure: bool = False
+    """Serve without tokens on an address that others can reach."""
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    body_bytes_max: int = Field(default=32 * 1024 * 1024, ge=1024)
+    """Largest request body; a 100,000-node inventory with one line a node is about 15 MB."""
+    event_history: int = Field(default=200_000, ge=1_000)
+    """Events kept, at least; older ones answer 410. About 300 bytes each."""
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach the service."""
+        return self.host in {"localhost", "::1"} or self.host.startswith("127.")

@@ -1,0 +1,1 @@
+"""The record: tables, ledger, facts, events; SQLite and PostgreSQL."""

@@ -1,0 +1,125 @@
+"""Many rows in one statement: one round trip, and one firing of PostgreSQL's statement triggers."""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Column, ColumnElement, Connection, Table
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.dialects.postgresql import ARRAY
+
+_POSTGRESQL = postgresql.dialect()  # type: ignore[no-untyped-call]  # without annotations there
+
+Row = Mapping[str, object]
+
+
+def insert_rows(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
+    """Insert rows that all have the same columns."""
+    if not rows:
+        return
+    if connection.dialect.name == "sqlite" or len(rows) == 1:
+        connection.execute(sa.insert(table), list(rows))
+    else:
+        _send(connection, _insert_sql(table, tuple(rows[0])), rows)
+
+
+def insert_rows_and(
+    connection: Connection, table: Table, rows: Sequence[Row], then: str, *values: object
+) -> None:
+    """Insert rows and run one more statement, in one round trip where the database can.
+
+    Args:
+        then: An UPDATE in the driver's own words, with its values in `values`.
+    """
+    if connection.dialect.name == "sqlite":
+        insert_rows(connection, table, rows)
+        connection.exec_driver_sql(then.replace("%s", "?"), values)
+        return
+    columns = tuple(rows[0])
+    arrays = ([row[c] for row in rows] for c in columns)
+    sql = f"WITH inserted AS ({_insert_sql(table, columns)}) {then}"
+    connection.exec_driver_sql(sql, (*arrays, *values))
+
+
+def upsert_rows(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
+    """Insert rows, or set all their columns where the primary key is there already."""
+    if not rows:
+        return
+    columns = tuple(rows[0])
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql(
+            _sqlite_upsert_sql(table, columns), [tuple(row[c] for c in columns) for row in rows]
+        )
+    else:
+        _send(connection, _insert_sql(table, columns) + _on_conflict(table, columns), rows)
+
+
+def update_rows(connection: Connection, table: Table, key: str, rows: Sequence[Row]) -> None:
+    """Set every column of `rows` but `key` in the row that has the key."""
+    if not rows:
+        return
+    columns = tuple(rows[0])
+    if connection.dialect.name == "sqlite":
+        settings = ", ".join(f"{c} = ?" for c in columns if c != key)
+        connection.exec_driver_sql(
+            f"UPDATE {table.name} SET {settings} WHERE {key} = ?",
+            [(*(row[c] for c in columns if c != key), row[key]) for row in rows],
+        )
+    else:
+        _send(connection, _update_sql(table, key, columns), rows)
+
+
+def among(
+    connection: Connection, column: Column[Any], values: Collection[object]
+) -> ColumnElement[bool]:
+    """`column` is one of many values: one parameter, so that the statement stays the same."""
+    if connection.dialect.name == "sqlite":
+        listed = sa.func.json_each(json.dumps(list(values))).table_valued("value")
+        return column.in_(sa.select(listed.c.value))
+    return column == sa.any_(sa.literal(list(values), ARRAY(column.type)))
+
+
+def _send(connection: Connection, sql: str, rows: Sequence[Row]) -> None:
+    columns = tuple(rows[0])
+    connection.exec_driver_sql(sql, tuple([row[c] for row in rows] for c in columns))
+
+
+def _arrays(table: Table, columns: tuple[str, ...]) -> str:
+    return ", ".join(f"%s::{_type_of(table, c)}[]" for c in columns)
+
+
+@lru_cache(maxsize=256)
+def _type_of(table: Table, column: str) -> str:
+    return str(table.c[column].type.compile(dialect=_POSTGRESQL)).partition(" COLLATE")[0]
+
+
+@lru_cache(maxsize=64)
+def _insert_sql(table: Table, columns: tuple[str, ...]) -> str:
+    names = ", ".join(columns)
+    return f"INSERT INTO {table.name} ({names}) SELECT * FROM unnest({_arrays(table, columns)})"
+
+
+@lru_cache(maxsize=64)
+def _on_conflict(table: Table, columns: tuple[str, ...]) -> str:
+    keys = [c.name for c in table.primary_key.columns]
+    settings = ", ".join(f"{c} = excluded.{c}" for c in columns if c not in keys)
+    return f" ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {settings}"
+
+
+@lru_cache(maxsize=64)
+def _sqlite_upsert_sql(table: Table, columns: tuple[str, ...]) -> str:
+    marks = ", ".join("?" * len(columns))
+    return f"INSERT INTO {table.name} ({', '.join(columns)}) VALUES ({marks})" + _on_conflict(
+        table, columns
+    )
+
+
+@lru_cache(maxsize=64)
+def _update_sql(table: Table, key: str, columns: tuple[str, ...]) -> str:
+    settings = ", ".join(f"{c} = d.{c}" for c in columns if c != key)
+    return (
+        f"UPDATE {table.name} AS t SET {settings} "
+        f"FROM unnest({_arrays(table, columns)}) AS d({', '.join(columns)}) WHERE t.{key} = d.{key}"
+    )

@@ -1,0 +1,121 @@
+"""The database: snapshots to read, one write transaction at a time, waking who waits.
+
+Every write takes the lock of the counter's row first (SQLite: the write lock of the file) and bumps
+it last. So writers are ordered, revisions become visible in their order, and whatever is read
+inside a write transaction is what the commit will stand on. Writes that come together from several
+threads share a transaction.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from sqlalchemy import Connection, Engine
+
+from api.store.connect import open_engine, sqlite_path
+from api.store.group import Group, GroupQueue
+from api.store.notify import Notifier
+from api.store.transaction import Transaction, read_revision
+
+__all__ = ["Database", "Transaction", "open_engine", "read_revision", "sqlite_path"]
+
+Result = TypeVar("Result")
+
+
+class Database:
+    """One database and what this process knows of its revision.
+
+    Attributes:
+        url: As opened, with the driver's name.
+        is_sqlite: Else PostgreSQL.
+        notifier: Woken after each commit of this process.
+        cache: Values derived from the database, kept by whoever derives them.
+    """
+
+    def __init__(self, url: str, engine: Engine) -> None:
+        self.url = url
+        self.engine = engine
+        self.is_sqlite = engine.dialect.name == "sqlite"
+        self.notifier = Notifier(self._read_revision)
+        self.cache: dict[str, object] = {}
+        self._gate = threading.Lock()
+        self._groups = GroupQueue(self._run_group)
+        options = (
+            {}
+            if self.is_sqlite
+            else {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+        )
+        self._reader = engine.execution_options(**options)
+        self._writer = engine.execution_options(immediate=True)
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A consistent snapshot for any number of statements."""
+        with self._reader.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def write(self, now_s: float) -> Iterator[Transaction]:
+        """The write lock; commits at the end of the block, or writes nothing if it raises."""
+        with self._gate, self._transaction(now_s) as transaction:
+            yield transaction
+        self._publish(transaction)
+
+    @contextmanager
+    def write_quietly(self) -> Iterator[Connection]:
+        """A write that is no event and needs no revision (a heartbeat, a clock, a trim)."""
+        with self._gate, self._writer.begin() as connection:
+            yield connection
+
+    def grouped(self, work: Callable[[Transaction], Result], now_s: float) -> Result:
+        """Run a short write that may share its transaction with others that came meanwhile.
+
+        `work` raises StoreError or SchedulerError before it writes anything, or not at all; it may
+        be run again from the start if the shared transaction fails.
+        """
+        return self._groups.submit(work, now_s)
+
+    def close(self) -> None:
+        """Wake all who wait and let go of all connections."""
+        self.notifier.close()
+        self.engine.dispose()
+
+    @contextmanager
+    def _transaction(self, now_s: float) -> Iterator[Transaction]:
+        with self._writer.begin() as connection:
+            transaction = Transaction(connection, now_s)
+            yield transaction
+            transaction.finish()
+
+    def _run_group(self, take: Callable[[], Group]) -> None:
+        with self._gate:
+            group = take()
+            if not self._try_group(group):
+                for ticket in group:
+                    self._try_group([ticket])
+
+    def _try_group(self, group: Group) -> bool:
+        """Run tickets in one transaction; False when it failed and each must be tried by itself."""
+        transaction: Transaction | None = None
+        try:
+            with self._transaction(group[0].now_s) as transaction:
+                for ticket in group:
+                    ticket.run(transaction)
+        except Exception as error:  # an edge: the error goes to the callers whose write it was
+            if len(group) > 1 and not (transaction is not None and transaction.is_finished):
+                return False
+            # Where the commit itself failed it may have come through: nothing is tried again.
+            for ticket in group:
+                ticket.error = error
+        else:
+            self._publish(transaction)
+        return True
+
+    def _publish(self, transaction: Transaction) -> None:
+        if transaction.changed:
+            self.notifier.publish(transaction.revision)
+
+    def _read_revision(self) -> int:
+        with self._reader.connect() as connection:
+            return read_revision(connection)

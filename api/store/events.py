@@ -1,0 +1,124 @@
+"""The history: every event has a revision of its own."""
+
+import sqlalchemy as sa
+from sqlalchemy import ColumnElement
+
+from api.store.engine import Database, read_revision
+from api.store.errors import FutureRevision, Gone
+from api.store.jsontext import load_dict
+from api.store.paging import clamp
+from api.store.tables import counter, events, facts, idempotency
+from api.store.views import EventView, Page
+
+IDEMPOTENCY_S = 24 * 3600.0
+"""How long an Idempotency-Key is remembered."""
+
+TRIM_STEP = 5_000
+"""Rows removed in one transaction; a few milliseconds."""
+
+
+def current_revision(db: Database) -> int:
+    """The last revision given."""
+    with db.read() as connection:
+        return read_revision(connection)
+
+
+def list_events(
+    db: Database,
+    since: int,
+    limit: int = 500,
+    *,
+    kind: str | None = None,
+    uid: str | None = None,
+    job_uid: str | None = None,
+    subject_kind: str | None = None,
+    namespace: str | None = None,
+    name: str | None = None,
+) -> Page[EventView]:
+    """Events after revision `since`, oldest first.
+
+    Args:
+        job_uid: Of this job and of its pods.
+
+    Returns:
+        `revision` is that of the store; `next` is the last revision of a full page, as text, to be
+        used as `since`.
+
+    Raises:
+        Gone: If some events after `since` are no longer kept.
+        FutureRevision: If `since` has not been given yet.
+    """
+    size = clamp(limit)
+    wanted: list[ColumnElement[bool]] = [events.c.revision > since]
+    for column, value in (
+        (events.c.kind, kind),
+        (events.c.uid, uid),
+        (events.c.subject_kind, subject_kind),
+        (events.c.namespace, namespace),
+        (events.c.name, name),
+    ):
+        if value is not None:
+            wanted.append(column == value)
+    if job_uid is not None:
+        # A pod's uid is its job's, a dash and more; "." is the character after "-".
+        pods = sa.and_(events.c.uid > f"{job_uid}-", events.c.uid < f"{job_uid}.")
+        wanted.append(sa.or_(events.c.uid == job_uid, pods))
+    with db.read() as connection:
+        current, oldest = connection.execute(
+            sa.select(counter.c.revision, counter.c.oldest).where(counter.c.id == 1)
+        ).one()
+        if since > current:
+            raise FutureRevision(since, current)
+        if since < oldest:
+            raise Gone(since, oldest)
+        rows = connection.execute(
+            sa.select(events).where(*wanted).order_by(events.c.revision).limit(size + 1)
+        ).all()
+    items = tuple(
+        EventView(
+            revision=row.revision,
+            at=row.at,
+            kind=row.kind,
+            subject_kind=row.subject_kind,
+            namespace=row.namespace,
+            name=row.name,
+            uid=row.uid,
+            message=row.message,
+            body=load_dict(row.body),
+        )
+        for row in rows[:size]
+    )
+    return Page(items, current, str(items[-1].revision) if len(rows) > size else None)
+
+
+def wait_for_revision(db: Database, after: int, timeout_s: float) -> int:
+    """Wait until the revision is above `after`; returns the latest known, also when time is up.
+
+    Commits of this process wake at once, those of others within 50 ms. Holds no connection while
+    it waits.
+    """
+    return db.notifier.wait(after, timeout_s)
+
+
+def trim_history(db: Database, *, keep: int, now_s: float) -> int:
+    """Forget events beyond the newest `keep`, facts applied before them, and keys over a day old.
+
+    Returns:
+        Events removed, at most `TRIM_STEP`; so call it again while it removes as many.
+    """
+    with db.read() as connection:
+        current, oldest = connection.execute(
+            sa.select(counter.c.revision, counter.c.oldest).where(counter.c.id == 1)
+        ).one()
+    floor = min(current - keep, oldest + TRIM_STEP)
+    with db.write_quietly() as connection:
+        if floor > oldest:
+            # The counter first, as every writer takes it.
+            connection.execute(sa.update(counter).where(counter.c.id == 1).values(oldest=floor))
+        connection.execute(sa.delete(idempotency).where(idempotency.c.at <= now_s - IDEMPOTENCY_S))
+        if floor <= oldest:
+            return 0
+        connection.execute(
+            sa.delete(facts).where(facts.c.id <= floor, facts.c.applied_at.is_not(None))
+        )
+        return connection.execute(sa.delete(events).where(events.c.revision <= floor)).rowcount

@@ -1,0 +1,145 @@
+"""Imports: an inventory merged with what is there, built whole before anything is written."""
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from api.schemas.spec import dump_fabric, dump_node_type, dump_racks, dump_sets, dump_taints
+from api.store.bulk import among, insert_rows, update_rows, upsert_rows
+from api.store.engine import Database, Transaction, read_revision
+from api.store.jsontext import dump_json
+from api.store.merge import Held, Merged, merge
+from api.store.tables import cluster, node_types, node_usage, nodes
+from api.store.topology import build_stored, read_inventory
+from api.store.views import ImportResult
+from scheduler.model.node import Inventory, NodeRecord, NodeType
+from scheduler.model.resources import full_mask
+from scheduler.topology.build import Built
+
+NAMES_SHOWN = 100
+"""Names of nodes of one kind in the event of an import."""
+
+
+def import_inventory(
+    db: Database, inventory: Inventory, *, prune: bool, dry_run: bool, now_s: float
+) -> ImportResult:
+    """Merge an inventory with what is there; see `merge`. What is used stays with node and GPU.
+
+    One import is one event, and no event when nothing changes.
+
+    Raises:
+        InventoryError: If the whole would make no topology; nothing is written then.
+    """
+    if dry_run:
+        with db.read() as connection:
+            merged = _merged(connection, inventory, prune=prune)
+            return _result(merged, build_stored(merged.new), read_revision(connection))
+    with db.write(now_s) as tx:
+        merged = _merged(tx.connection, inventory, prune=prune)
+        built = build_stored(merged.new)
+        if merged.is_change:
+            _write(tx, merged)
+        return _result(merged, built, tx.revision)
+
+
+def _merged(connection: Connection, inventory: Inventory, *, prune: bool) -> Merged:
+    columns = (node_usage.c.node, node_usage.c.gpu_mask_used)
+    amounts = (node_usage.c.cpu_milli_used, node_usage.c.memory_mib_used)
+    query = sa.select(*columns, *amounts).where(node_usage.c.pods > 0)
+    held = {name: Held(*numbers) for name, *numbers in connection.execute(query)}
+    return merge(read_inventory(connection).inventory, inventory, held, prune=prune)
+
+
+def _result(merged: Merged, built: Built, revision: int) -> ImportResult:
+    return ImportResult(
+        created=len(merged.created),
+        updated=len(merged.updated),
+        unchanged=merged.unchanged,
+        removed=len(merged.removed),
+        kept=len(merged.kept),
+        warnings=built.warnings,
+        revision=revision,
+    )
+
+
+def _write(tx: Transaction, merged: Merged) -> None:
+    revision = _emit(tx, merged)
+    new = merged.new
+    records = {node.name: node for node in new.nodes}
+    types = [_type_row(kind) for kind in new.node_types.values()]
+    upsert_rows(tx.connection, node_types, types)
+    created = [records[name] for name in merged.created]
+    updated = [records[name] for name in merged.updated]
+    insert_rows(tx.connection, nodes, [_node_row(node, revision) for node in created])
+    update_rows(tx.connection, nodes, "name", [_node_row(node, revision) for node in updated])
+    insert_rows(tx.connection, node_usage, [_usage_row(n, new.node_types[n.type]) for n in created])
+    update_rows(
+        tx.connection, node_usage, "node", [_usage_row(n, new.node_types[n.type]) for n in updated]
+    )
+    for column in (node_usage.c.node, nodes.c.name):
+        gone = among(tx.connection, column, merged.removed)
+        tx.connection.execute(sa.delete(column.table).where(gone))
+    unused = sa.delete(node_types).where(node_types.c.name.not_in(list(new.node_types)))
+    tx.connection.execute(unused)
+    upsert_rows(tx.connection, cluster, [_cluster_row(new, revision)])
+
+
+def _emit(tx: Transaction, merged: Merged) -> int:
+    counts = {
+        "created": len(merged.created),
+        "updated": len(merged.updated),
+        "removed": len(merged.removed),
+    }
+    names = {
+        f"{word}_names": list(found[:NAMES_SHOWN])
+        for word, found in (
+            ("created", merged.created),
+            ("updated", merged.updated),
+            ("removed", merged.removed),
+        )
+        if found
+    }
+    said = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    return tx.emit(
+        "inventory.imported",
+        subject_kind="cluster",
+        name=merged.new.cluster,
+        message=f"nodes: {said}" if said else "the map changed, its nodes did not",
+        body={**counts, **names},
+    )
+
+
+def _type_row(kind: NodeType) -> dict[str, object]:
+    return {"name": kind.name, "gpu": kind.gpu, "gpus": kind.gpus, "body": dump_node_type(kind)}
+
+
+def _node_row(node: NodeRecord, revision: int) -> dict[str, object]:
+    return {
+        "name": node.name,
+        "type": node.type,
+        "places": dump_json(dict(node.places)),
+        "labels": dump_json(dict(node.labels)),
+        "taints": dump_taints(node.taints),
+        "revision": revision,
+    }
+
+
+def _usage_row(node: NodeRecord, kind: NodeType) -> dict[str, object]:
+    return {
+        "node": node.name,
+        "gpu_mask_all": full_mask(kind.gpus),
+        "cpu_milli_all": kind.capacity.cpu_milli,
+        "memory_mib_all": kind.capacity.memory_mib,
+    }
+
+
+def _cluster_row(new: Inventory, revision: int) -> dict[str, object]:
+    return {
+        "id": 1,
+        "name": new.cluster,
+        "levels": dump_json(list(new.levels)),
+        "scale_up": new.scale_up,
+        "fabric": dump_fabric(new.fabric),
+        "racks": dump_racks(new.racks),
+        "sets": dump_sets(new.sets),
+        "revision": revision,
+    }

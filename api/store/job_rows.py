@@ -1,0 +1,137 @@
+"""Jobs as rows: how a job is written down, and how a row is read back."""
+
+from collections.abc import Mapping
+
+import sqlalchemy as sa
+
+from api.schemas.spec import dump_spec, load_rules, load_spec
+from api.store.jsontext import dump_json, load_dict
+from api.store.rows import AnyRow, AnySelect
+from api.store.tables import facts, jobs
+from api.store.views import JobView
+from scheduler.model.job import JobSpec, default_gpus_per_pod
+from scheduler.model.lifecycle import JobState, Reason
+from scheduler.model.plan import FactKind
+
+GPUS_OF_A_NODE = 8
+"""What is assumed while no node type of the asked model is known; most servers have so many."""
+
+_CANCELLING = (
+    sa.exists()
+    .where(
+        facts.c.job_uid == jobs.c.uid, facts.c.kind == FactKind.CANCEL, facts.c.applied_at.is_(None)
+    )
+    .label("cancelling")
+)
+
+
+def select_jobs() -> AnySelect:
+    """All that `job_view` reads."""
+    return sa.select(jobs, _CANCELLING)
+
+
+def job_view(row: AnyRow) -> JobView:
+    """A row of `select_jobs` as a value."""
+    r = row._mapping
+    return JobView(
+        uid=r["uid"],
+        namespace=r["namespace"],
+        name=r["name"],
+        queue=r["queue"],
+        priority=r["priority"],
+        state=JobState(r["state"]),
+        reason=Reason(r["reason"]) if r["reason"] else None,
+        message=r["message"],
+        attempt=r["attempt"],
+        gpus_per_pod=r["gpus_per_pod"] or (0 if r["roles"] else r["gpus"] // max(1, r["members"])),
+        node_type=r["node_type"],
+        search=r["search"],
+        revision=r["revision"],
+        age=r["age"],
+        submitted_at=r["submitted_at"],
+        bound_at=r["bound_at"],
+        started_at=r["started_at"],
+        finished_at=r["finished_at"],
+        body=load_dict(r["body"]),
+        spec=load_spec(r["spec"]),
+        verdict=load_dict(r["verdict"]) if r["verdict"] else None,
+        minimum=r["minimum"],
+        members=r["members"],
+        gpus=r["gpus"],
+        running=r["pods_running"],
+        broken=load_rules(r["broken"]),
+        live=r["pods_live"],
+        cancelling=bool(r["cancelling"]),
+    )
+
+
+def new_job_row(
+    uid: str, spec: JobSpec, body: Mapping[str, object], node_gpus: int
+) -> dict[str, object]:
+    """Everything of a new row but its revisions and times.
+
+    Args:
+        node_gpus: GPUs of the largest node type that the job may use.
+    """
+    minimum, members = _counts(spec, node_gpus)
+    return {
+        "uid": uid,
+        "namespace": spec.namespace,
+        "name": spec.name,
+        "queue": spec.queue,
+        "priority": spec.priority,
+        "state": JobState.PENDING,
+        "roles": ",".join(role.name for role in spec.roles),
+        "minimum": minimum,
+        "members": members,
+        "gpus": spec.gpu_count,
+        "spec": dump_spec(spec),
+        "body": dump_json(dict(body)),
+    }
+
+
+def fresh_view(row: Mapping[str, object], spec: JobSpec) -> JobView:
+    """The view of a row that `new_job_row` began and the submission completed."""
+    return JobView(
+        uid=str(row["uid"]),
+        namespace=spec.namespace,
+        name=spec.name,
+        queue=spec.queue,
+        priority=spec.priority,
+        state=JobState.PENDING,
+        reason=None,
+        message="",
+        attempt=0,
+        gpus_per_pod=0 if spec.roles else spec.gpu_count // max(1, _int(row["members"])),
+        node_type="",
+        search="exact",
+        revision=_int(row["revision"]),
+        age=_int(row["age"]),
+        submitted_at=float(str(row["submitted_at"])),
+        bound_at=None,
+        started_at=None,
+        finished_at=None,
+        body=load_dict(str(row["body"])),
+        spec=spec,
+        verdict=None,
+        minimum=_int(row["minimum"]),
+        members=_int(row["members"]),
+        gpus=spec.gpu_count,
+        running=0,
+    )
+
+
+def _int(value: object) -> int:
+    return int(str(value))
+
+
+def _counts(spec: JobSpec, node_gpus: int) -> tuple[int, int]:
+    """Pods that must run together, pods wanted.
+
+    Until a parallel job is placed its pods are those of the largest node type it may use.
+    """
+    if spec.parallelism is None:
+        return sum(r.min for r in spec.roles), sum(r.replicas for r in spec.roles)
+    ranks = spec.gpus_per_pod or default_gpus_per_pod(spec.parallelism, node_gpus)
+    members = -(-spec.parallelism.world // ranks)
+    return members, members

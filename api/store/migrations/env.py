@@ -1,0 +1,22 @@
+"""What Alembic runs: the migrations, on the connection that `api.store.schema` hands over."""
+
+from alembic import context
+from sqlalchemy import Connection
+
+from api.store.tables import metadata
+
+
+def _run(connection: Connection) -> None:
+    # SQLite alters tables by copying them; Alembic's batch mode does that.
+    context.configure(
+        connection=connection,
+        target_metadata=metadata,
+        render_as_batch=connection.dialect.name == "sqlite",
+        compare_type=True,
+        compare_server_default=False,
+        transaction_per_migration=False,
+    )
+    context.run_migrations()
+
+
+_run(context.config.attributes["connection"])

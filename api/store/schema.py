@@ -1,0 +1,231 @@
+"""Whether a database is ours, empty, old, new or broken; and its migrations.
+
+Alembic is imported only when there is something to migrate, which keeps the start quick.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Engine
+
+from api.store.engine import Database, open_engine
+from api.store.errors import SchemaError, StartupError
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+PROGRAM = "podyard"
+QUICK_CHECK_BYTES = 64 * 1024 * 1024
+"""SQLite files up to this size are checked whole at the start, in about 0.1 s."""
+
+
+class Standing(StrEnum):
+    """What a database is to this program."""
+
+    EMPTY = "empty"
+    OLDER = "older"
+    CURRENT = "current"
+
+
+def known_versions() -> list[str]:
+    """Revisions of the shipped migrations, oldest first."""
+    folder = resources.files("api.store.migrations") / "versions"
+    return sorted(
+        f.name[:15] for f in folder.iterdir() if f.name[:2] == "20" and f.name.endswith(".py")
+    )
+
+
+def open_database(url: str) -> Database:
+    """Open a database whose schema is this program's.
+
+    Raises:
+        SchemaError: If it is empty, of another version or program, corrupt or read-only.
+        StartupError: If it cannot be reached.
+    """
+    engine = open_engine(url)
+    try:
+        standing = inspect(engine)
+        if standing is not Standing.CURRENT:
+            raise SchemaError(
+                f"the database {shown(engine)} is {standing}; "
+                "run `podyard migrate --database-url ...` first"
+            )
+    except BaseException:
+        engine.dispose()
+        raise
+    return Database(engine.url.render_as_string(hide_password=False), engine)
+
+
+def standing_of(url: str) -> Standing:
+    """Where the schema of a database stands; raises as `inspect`."""
+    engine = open_engine(url)
+    try:
+        return inspect(engine)
+    finally:
+        engine.dispose()
+
+
+def check_file(db: Database) -> None:
+    """Check every page of a SQLite file; takes seconds for gigabytes.
+
+    Raises:
+        SchemaError: If it is corrupt.
+    """
+    if db.is_sqlite:
+        with _clear_errors(db.engine), db.engine.connect() as connection:
+            _check_pages(connection)
+
+
+def inspect(engine: Engine) -> Standing:
+    """Where the schema stands.
+
+    Raises:
+        SchemaError: If it is newer than this program, of another program, corrupt or read-only.
+        StartupError: If it cannot be reached.
+    """
+    with _clear_errors(engine), engine.execution_options(immediate=True).connect() as connection:
+        _check_sqlite_file(connection)
+        return _standing(connection)
+
+
+def migrate(url: str, target: str = "head") -> None:
+    """Bring a database up to `head`, or to another version, in one transaction.
+
+    Raises:
+        SchemaError, StartupError: As `inspect`.
+    """
+    engine = open_engine(url)
+    try:
+        inspect(engine)
+        with _clear_errors(engine), _foreign_keys_off(engine) as connection:
+            _run_alembic(connection, target)
+    finally:
+        engine.dispose()
+
+
+def alembic_config(connection: Connection) -> "Config":
+    """Alembic's configuration for a connection, without any file beside the package."""
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.attributes["connection"] = connection
+    return config
+
+
+def shown(engine: Engine) -> str:
+    """The database's URL without its password, in quotes."""
+    return f"'{engine.url.render_as_string(hide_password=True)}'"
+
+
+def _run_alembic(connection: Connection, target: str) -> None:
+    from alembic import command
+
+    config = alembic_config(connection)
+    if target == "head" or (target in known_versions() and not _is_down(connection, target)):
+        command.upgrade(config, target)
+    else:
+        command.downgrade(config, target)
+
+
+def _is_down(connection: Connection, target: str) -> bool:
+    if not sa.inspect(connection).has_table("alembic_version"):
+        return False
+    version = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
+    return version is not None and target < version
+
+
+def _standing(connection: Connection) -> Standing:
+    tables = set(sa.inspect(connection).get_table_names()) - {"alembic_version"}
+    if not tables:
+        return Standing.EMPTY
+    where = shown(connection.engine)
+    program = None
+    if "meta" in tables:
+        program = connection.execute(
+            sa.text("SELECT value FROM meta WHERE key = 'program'")
+        ).scalar()
+    if program != PROGRAM:
+        raise SchemaError(
+            f"the database {where} has tables but is not Podyard's; choose an empty one"
+        )
+    version = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
+    known = known_versions()
+    if version not in known:
+        raise SchemaError(
+            f"the database {where} has schema {version}, this program knows those up to "
+            f"{known[-1]}; use a newer podyard"
+        )
+    # Rolled back; where nothing can be written, this says so.
+    connection.execute(sa.text("UPDATE meta SET value = value WHERE key = 'program'"))
+    return Standing.CURRENT if version == known[-1] else Standing.OLDER
+
+
+def _check_sqlite_file(connection: Connection) -> None:
+    if connection.dialect.name != "sqlite":
+        return
+    size = connection.exec_driver_sql(
+        "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
+    ).scalar_one()
+    if size <= QUICK_CHECK_BYTES:
+        _check_pages(connection)
+
+
+def _check_pages(connection: Connection) -> None:
+    found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
+    if found != "ok":
+        where = shown(connection.engine)
+        raise SchemaError(f"the database {where} is corrupt: {found}; restore a backup")
+
+
+@contextmanager
+def _foreign_keys_off(engine: Engine) -> Iterator[Connection]:
+    """A write transaction in which SQLite may copy tables that others refer to."""
+    with engine.execution_options(immediate=True).connect() as connection:
+        if connection.dialect.name == "sqlite":
+            raw = connection.connection.driver_connection
+            if raw is not None:
+                raw.execute("PRAGMA foreign_keys=OFF")
+        with connection.begin():
+            if connection.dialect.name == "postgresql":
+                # A migration that cannot have its locks soon gives way to the running service.
+                connection.exec_driver_sql("SET LOCAL lock_timeout = '5s'")
+            yield connection
+            if connection.dialect.name == "sqlite":
+                broken = connection.exec_driver_sql("PRAGMA foreign_key_check").first()
+                if broken is not None:
+                    raise SchemaError(
+                        f"the migration would leave a row without its parent: {tuple(broken)}"
+                    )
+
+
+@contextmanager
+def _clear_errors(engine: Engine) -> Iterator[None]:
+    """Say in words what a driver says in exceptions."""
+    try:
+        yield
+    except sa.exc.DBAPIError as error:
+        text = (
+            str(error.orig).strip().splitlines()[0]
+            if str(error.orig).strip()
+            else type(error.orig).__name__
+        )
+        where = shown(engine)
+        if "readonly" in text or "read-only" in text:
+            raise SchemaError(f"the database {where} is read-only: {text}") from None
+        if "not a database" in text or "malformed" in text:
+            raise SchemaError(
+                f"the database {where} is corrupt or of another kind: {text}"
+            ) from None
+        if "full" in text or "No space" in text:
+            raise StartupError(f"there is no room left for the database {where}: {text}") from None
+        if "locked" in text or "lock timeout" in text:
+            raise StartupError(
+                f"the database {where} is locked by another process: {text}"
+            ) from None
+        raise StartupError(f"the database {where} cannot be opened: {text}") from None

@@ -1,0 +1,244 @@
+"""The world in memory: read whole from plain columns, then kept up by what changed since."""
+
+from dataclasses import dataclass, replace
+
+import sqlalchemy as sa
+from sqlalchemy import ColumnElement, Connection
+
+from api.schemas.spec import load_rules, load_spec
+from api.store.engine import Database
+from api.store.nodes import aside_of
+from api.store.pods import read_resources
+from api.store.policy import parse_policy, policy_body
+from api.store.rows import AnyRow, AnySelect
+from api.store.tables import counter, facts, jobs, nodes, pods
+from api.store.topology import map_revision_select, read_topology
+from scheduler.cluster.world import World
+from scheduler.errors import InvariantError
+from scheduler.model.ids import JobId, NodeId, PodId
+from scheduler.model.job import JobSpec
+from scheduler.model.lifecycle import FINAL, LIVE_POD, JobState, PodState, Reason
+from scheduler.model.plan import Fact, FactKind, JobRecord, PodRecord
+from scheduler.policy import Policy
+
+_JOB_COLUMNS = (
+    jobs.c.uid,
+    jobs.c.state,
+    jobs.c.age,
+    jobs.c.reason,
+    jobs.c.message,
+    jobs.c.attempt,
+    jobs.c.gpus_per_pod,
+    jobs.c.node_type,
+    jobs.c.broken,
+)
+_POD_COLUMNS = (
+    pods.c.uid,
+    pods.c.job_uid,
+    pods.c.name,
+    pods.c.role,
+    pods.c.pod_index,
+    pods.c.node,
+    pods.c.gpu_mask,
+    pods.c.first_rank,
+    pods.c.state,
+    pods.c.attempt,
+    pods.c.cpu_milli,
+    pods.c.memory_mib,
+    pods.c.other,
+    pods.c.exit_code,
+)
+_NODE_COLUMNS = (nodes.c.name, nodes.c.health, nodes.c.cordon_at, nodes.c.drain_at)
+_UNENDED = jobs.c.state.not_in(sorted(FINAL))
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A world and the policy of the same moment."""
+
+    world: World
+    policy: Policy
+
+
+def load_world(db: Database) -> World:
+    """Everything the runner keeps in memory, read in one snapshot."""
+    return load_snapshot(db).world
+
+
+def load_snapshot(db: Database) -> Snapshot:
+    """The same with the policy."""
+    with db.read() as connection:
+        news = _read_news(connection, -1)
+        world = World(read_topology(db, connection).topology)
+        _set_nodes(world, connection, sa.true())
+        query = sa.select(*_JOB_COLUMNS, jobs.c.spec).where(_UNENDED).order_by(jobs.c.age)
+        for row in connection.execute(query):
+            world.put_job(_job_record(row, load_spec(row.spec)))
+        # Live pods of jobs that ended hold their GPUs too.
+        wanted = sa.or_(_UNENDED, pods.c.state.in_(sorted(LIVE_POD)))
+        held = sa.select(*_POD_COLUMNS).join(jobs, jobs.c.uid == pods.c.job_uid).where(wanted)
+        world.put_pods(_pod_record(row) for row in connection.execute(held))
+        world.facts = _open_facts(connection)
+    policy = parse_policy(news.policy)
+    world.paused = policy.paused
+    world.revision = news.revision
+    return Snapshot(world, policy)
+
+
+def follow(db: Database, world: World) -> bool:
+    """Apply every change after `world.revision`.
+
+    Returns:
+        Whether there was one. Facts that were taken account of leave without a revision.
+    """
+    return follow_with_policy(db, world) is not None
+
+
+def follow_with_policy(db: Database, world: World) -> Policy | None:
+    """The same; the policy of that moment if there was a change."""
+    with db.read() as connection:
+        news = _read_news(connection, world.revision)
+        had_facts = bool(world.facts)
+        if had_facts or news.facts:
+            world.facts = _open_facts(connection)
+        if news.revision > world.revision:
+            _apply(db, connection, world, news)
+        elif not (had_facts and not world.facts):
+            return None
+    policy = parse_policy(news.policy)
+    world.paused = policy.paused
+    world.revision = news.revision
+    return policy
+
+
+def _apply(db: Database, connection: Connection, world: World, news: "_News") -> None:
+    since = world.revision
+    changed = _changed_pods(connection, since) if news.pods else []
+    if news.map_revision > since:
+        # What left does so first: the new map may have no room for it any more.
+        world.put_pods(pod for pod in changed if not pod.is_live)
+        world.set_topology(read_topology(db, connection).topology)
+    if news.nodes:
+        _set_nodes(world, connection, nodes.c.revision > since)
+    if news.jobs:
+        _put_changed_jobs(world, connection, since)
+    world.put_pods(changed)
+
+
+@dataclass(frozen=True, slots=True)
+class _News:
+    """What has changed since a revision, asked in one statement.
+
+    Attributes:
+        policy: As stored.
+        facts: Whether any waits to be taken account of.
+    """
+
+    revision: int
+    map_revision: int
+    policy: str | None
+    facts: bool
+    jobs: bool
+    pods: bool
+    nodes: bool
+
+
+def _read_news(connection: Connection, since: int) -> _News:
+    return _News(*connection.execute(_NEWS, {"since": since}).one())
+
+
+def _news_select() -> AnySelect:
+    since = sa.bindparam("since", type_=sa.BigInteger)
+    changed = (sa.exists().where(table.c.revision > since) for table in (jobs, pods, nodes))
+    return sa.select(
+        sa.select(counter.c.revision).scalar_subquery(),
+        map_revision_select(),
+        policy_body(),
+        sa.exists().where(facts.c.applied_at.is_(None)),
+        *changed,
+    )
+
+
+_NEWS = _news_select()
+
+
+def _set_nodes(world: World, connection: Connection, wanted: ColumnElement[bool]) -> None:
+    for name, health, cordon_at, drain_at in connection.execute(
+        sa.select(*_NODE_COLUMNS).where(wanted)
+    ):
+        world.set_node(name, aside=aside_of(health, cordon_at, drain_at))
+
+
+def _changed_pods(connection: Connection, since: int) -> list[PodRecord]:
+    query = sa.select(*_POD_COLUMNS).where(pods.c.revision > since)
+    return [_pod_record(row) for row in connection.execute(query)]
+
+
+def _put_changed_jobs(world: World, connection: Connection, since: int) -> None:
+    """Jobs that changed; a spec is sent only where it is new or changed itself."""
+    spec = sa.case((jobs.c.spec_revision > since, jobs.c.spec)).label("spec")
+    query = sa.select(*_JOB_COLUMNS, spec).where(jobs.c.revision > since).order_by(jobs.c.age)
+    for row in connection.execute(query):
+        known = world.jobs.get(row.uid)
+        if row.state in FINAL:
+            if known is not None:
+                world.put_job(replace(known, state=JobState(row.state)))
+            continue
+        if row.spec is not None:
+            spec_now = load_spec(row.spec)
+        elif known is not None:
+            spec_now = known.spec
+        else:
+            raise InvariantError(f"job '{row.uid}' changed before it was known")
+        world.put_job(_job_record(row, spec_now))
+
+
+def _open_facts(connection: Connection) -> list[Fact]:
+    query = sa.select(facts).where(facts.c.applied_at.is_(None)).order_by(facts.c.id)
+    return [
+        Fact(
+            id=row.id,
+            revision=row.id,
+            kind=FactKind(row.kind),
+            job=JobId(row.job_uid),
+            pod=PodId(row.pod_uid) if row.pod_uid is not None else None,
+            attempt=row.attempt,
+            pod_state=PodState(row.pod_state) if row.pod_state is not None else None,
+            exit_code=row.exit_code,
+        )
+        for row in connection.execute(query)
+    ]
+
+
+def _job_record(row: AnyRow, spec: JobSpec) -> JobRecord:
+    r = row._mapping
+    return JobRecord(
+        uid=JobId(r["uid"]),
+        spec=spec,
+        state=JobState(r["state"]),
+        age=r["age"],
+        reason=Reason(r["reason"]) if r["reason"] is not None else None,
+        message=r["message"],
+        attempt=r["attempt"],
+        gpus_per_pod=r["gpus_per_pod"],
+        node_type=r["node_type"],
+        broken=load_rules(r["broken"]),
+    )
+
+
+def _pod_record(row: AnyRow) -> PodRecord:
+    uid, job, name, role, index, node, mask, rank, state, attempt, cpu, memory, other, code = row
+    return PodRecord(
+        uid=PodId(str(uid)),
+        job=JobId(str(job)),
+        name=name,
+        role=role,
+        index=index,
+        node=NodeId(str(node)),
+        gpu_mask=mask,
+        first_rank=rank,
+        state=PodState(state),
+        attempt=attempt,
+        resources=read_resources(cpu, memory, other),
+        exit_code=code,
+    )

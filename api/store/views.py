@@ -1,0 +1,285 @@
+"""What reads of the store return: frozen values that hold no connection.
+
+All times are Unix seconds (UTC); None = has not happened.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from scheduler.model.job import JobSpec, Rule
+from scheduler.model.lifecycle import JobState, PodState, Reason
+from scheduler.model.node import Health, Taint
+from scheduler.model.resources import Resources
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[Item]):
+    """One page of a list.
+
+    Attributes:
+        revision: Of the whole store when the page was read.
+        next: Opaque cursor of the next page; None on the last.
+    """
+
+    items: tuple[Item, ...]
+    revision: int
+    next: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """A job as it stands.
+
+    Attributes:
+        attempt: One life of the gang on one placement; 0 before the first.
+        gpus_per_pod: Of the placement, or as asked, or as the largest node type of the cluster
+            suggests; 0 for roles.
+        node_type: Of the placement; "" before.
+        search: `exact` or `bounded`: how the last decision was found.
+        age: Revision of the submission.
+        body: The request as validated, defaults in.
+        verdict: The last `NoFit` as plain values: never, code, message, rule {group, within, mode}
+            or None, nearest {level, domain, lacks_nodes, lacks_gpus} or None, fitting, wanted,
+            set_aside {reason: nodes}, search. None when it fits or was not looked at.
+        minimum, members: Pods that must run together; pods wanted.
+        gpus: Of all members.
+        running: Pods in state running.
+        broken: Rules that its pods do not keep on the present map.
+        live: Pods that hold their GPUs.
+        cancelling: A cancel was asked for and the leader has yet to act on it.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    queue: str
+    priority: int
+    state: JobState
+    reason: Reason | None
+    message: str
+    attempt: int
+    gpus_per_pod: int
+    node_type: str
+    search: str
+    revision: int
+    age: int
+    submitted_at: float
+    bound_at: float | None
+    started_at: float | None
+    finished_at: float | None
+    body: dict[str, object]
+    spec: JobSpec
+    verdict: dict[str, object] | None
+    minimum: int
+    members: int
+    gpus: int
+    running: int
+    broken: tuple[Rule, ...] = ()
+    live: int = 0
+    cancelling: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PodView:
+    """A pod as it stands.
+
+    Attributes:
+        job: Name of its job (without the namespace).
+        role: "" for the pods of a parallel job.
+        index: Counts within the role.
+        gpu_mask: Bit i = GPU i; the k-th set bit has rank `first_rank + k`.
+        attempt: The pod's own.
+    """
+
+    uid: str
+    job_uid: str
+    namespace: str
+    job: str
+    name: str
+    role: str
+    index: int
+    node: str
+    gpu_mask: int
+    first_rank: int
+    state: PodState
+    attempt: int
+    exit_code: int | None
+    resources: Resources
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A node as it stands.
+
+    Attributes:
+        gpu: Model; "" without GPUs.
+        cordon: {"reason": str, "by": str, "at": float} or None.
+        drain: {"deadline": float | None, "at": float} or None.
+        places: Effective place at every level but `node`; None where it has none.
+        pods: Live ones.
+        cpu_milli, memory_mib: Capacity; 0 = not known.
+    """
+
+    name: str
+    type: str
+    gpu: str
+    gpus: int
+    gpus_free: int
+    gpu_mask_used: int
+    health: Health
+    cordon: dict[str, object] | None
+    drain: dict[str, object] | None
+    places: dict[str, str | None]
+    labels: Mapping[str, str]
+    taints: tuple[Taint, ...]
+    pods: int
+    cpu_milli: int
+    memory_mib: int
+    revision: int
+
+    @property
+    def is_usable(self) -> bool:
+        """Takes new pods: healthy, not cordoned, not draining."""
+        return self.health is Health.HEALTHY and self.cordon is None and self.drain is None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUsage:
+    """What of one node is in use; cheap enough to read for the whole cluster at once.
+
+    Attributes:
+        gpu_mask_all, gpu_mask_used: Bit i = GPU i.
+        aside: Why it takes no new pods: `cordoned`, `draining` or its health; None = usable.
+    """
+
+    name: str
+    gpu_mask_all: int
+    gpu_mask_used: int
+    pods: int
+    health: Health
+    aside: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSpec:
+    """A queue as an operator states it; None = no limit of that kind.
+
+    Attributes:
+        namespaces: That may use it; empty = any.
+    """
+
+    name: str
+    parent: str | None = None
+    quota_gpus: int | None = None
+    limit_gpus: int | None = None
+    weight: float = 1.0
+    max_priority: int | None = None
+    namespaces: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QueueView:
+    """A queue as it stands.
+
+    Attributes:
+        used_gpus: Held by live pods of its jobs and of the queues below it.
+        pending: Pending jobs, its own and of the queues below it.
+    """
+
+    name: str
+    parent: str | None
+    quota_gpus: int | None
+    limit_gpus: int | None
+    weight: float
+    max_priority: int | None
+    namespaces: tuple[str, ...]
+    used_gpus: int
+    pending: int
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class EventView:
+    """One thing that happened.
+
+    Attributes:
+        kind: `subject.what`, e.g. `job.bound`, `pod.reported`, `node.cordoned`.
+    """
+
+    revision: int
+    at: float
+    kind: str
+    subject_kind: str
+    namespace: str
+    name: str
+    uid: str
+    message: str
+    body: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class IdempotencyKey:
+    """A caller's promise that equal keys mean one job.
+
+    Attributes:
+        caller: Who; "" while there are no tokens.
+        body_hash: Of the request body; another body under the same key is a conflict.
+    """
+
+    caller: str
+    namespace: str
+    key: str
+    body_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """One job to submit.
+
+    Attributes:
+        body: The request as validated, defaults in.
+    """
+
+    spec: JobSpec
+    body: Mapping[str, object]
+    idempotency: IdempotencyKey | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ImportResult:
+    """What an import changed; counts of nodes.
+
+    Attributes:
+        removed: Nodes that are gone, with prune.
+        kept: Nodes that prune or a changed type would have taken from live pods and that stayed.
+        revision: After the import; unchanged if nothing changed.
+    """
+
+    created: int
+    updated: int
+    unchanged: int
+    removed: int
+    kept: int
+    warnings: tuple[str, ...]
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What became of a plan.
+
+    Attributes:
+        revision: Of the store after it.
+        dropped: Jobs left out because something newer than the plan touched them or their nodes.
+        changed: Whether anything was written.
+        events: How many of each kind were written, e.g. {"job.bound": 3}.
+    """
+
+    revision: int
+    dropped: tuple[str, ...] = ()
+    changed: bool = False
+    events: Mapping[str, int] = field(default_factory=dict)

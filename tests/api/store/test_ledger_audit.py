@@ -1,0 +1,58 @@
+"""The doctor's comparison of the ledger with the pods."""
+
+from api.store.engine import Database
+from api.store.ledger import audit_ledger
+from tests.api.store.build import bind, load_cluster, make_spec, submit
+from tests.api.store.raw import execute
+
+
+def test_ledger_that_agrees_is_clean(database: Database) -> None:
+    load_cluster(database)
+    bind(database, submit(database, "a"), ["n001", "n002"])
+    audit = audit_ledger(database)
+    assert audit.is_clean
+    assert (audit.nodes, audit.pods) == (4, 2)
+
+
+def test_every_number_that_differs_is_found(database: Database) -> None:
+    load_cluster(database)
+    job = submit(database, make_spec("a", replicas=1))
+    bind(database, job, ["n001"], mask=0b11)
+    execute(database, "UPDATE node_usage SET gpu_mask_used = 7 WHERE node = 'n001'")
+    execute(database, "UPDATE node_usage SET pods = 3, cpu_milli_used = 5 WHERE node = 'n002'")
+    execute(database, "UPDATE jobs SET gpus_held = 9, pods_running = 1")
+    found = {str(difference) for difference in audit_ledger(database).differences}
+    assert found == {
+        "node 'n001': gpu_mask_used is 7, pods say 3",
+        "node 'n002': pods is 3, pods say 0",
+        "node 'n002': cpu_milli_used is 5, pods say 0",
+        f"job '{job.uid}': gpus_held is 9, pods say 2",
+        f"job '{job.uid}': pods_running is 1, pods say 0",
+    }
+
+
+def test_gpu_held_twice_is_found_where_the_triggers_were_off(database: Database) -> None:
+    load_cluster(database)
+    first, second = (submit(database, make_spec(name, replicas=1)) for name in "ab")
+    bind(database, first, ["n001"])
+    bind(database, second, ["n002"])
+    if database.is_sqlite:
+        execute(database, "DROP TRIGGER pods_move")
+        execute(database, "UPDATE pods SET node = 'n001'")
+    else:
+        execute(database, "ALTER TABLE pods DISABLE TRIGGER pods_update")
+        execute(database, "UPDATE pods SET node = 'n001'")
+        execute(database, "ALTER TABLE pods ENABLE TRIGGER pods_update")
+    audit = audit_ledger(database)
+    assert len(audit.doubles) == 1
+    assert "of node 'n001' that another live pod holds" in audit.doubles[0]
+    assert not audit.is_clean
+
+
+def test_live_pod_on_a_node_that_is_gone_is_found(database: Database) -> None:
+    load_cluster(database)
+    bind(database, submit(database, make_spec("a", replicas=1)), ["n001"])
+    execute(database, "UPDATE node_usage SET pods = 0 WHERE node = 'n001'")
+    execute(database, "DELETE FROM node_usage WHERE node = 'n001'")
+    found = [str(difference) for difference in audit_ledger(database).differences]
+    assert found == ["node 'n001': pods is 0, pods say 1"]

@@ -1,0 +1,1 @@
+"""Rules that were worth repeating in review, as tests."""
