@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from api.settings import Role, Settings
+from api.settings import Role, Settings, read_settings
 from api.store.errors import StartupError
 
 if TYPE_CHECKING:
@@ -144,12 +144,10 @@ def main() -> None:
 
 def _settings(given: Mapping[str, object]) -> Settings:
     """Flags over environment over defaults."""
-    from pydantic import ValidationError
-
     try:
-        return Settings(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]  # checked by the model
-    except ValidationError as error:
-        _fail("; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()))
+        return read_settings(given)
+    except ValueError as error:
+        _fail(str(error))
 
 
 def _serve(settings: Settings, *, migrate_first: bool) -> None:

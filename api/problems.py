@@ -54,6 +54,7 @@ KINDS: Mapping[str, Kind] = {
     "OperationalError": Kind(
         503, "database-unavailable", "The database does not answer; try again"
     ),
+    "TimeoutError": Kind(503, "busy", "The service is too busy; try again"),
     "DataError": Kind(400, "unstorable", "A value that the database cannot hold"),
     # Said by the router.
     "NoSuchPath": Kind(404, "no-such-path", "There is no such path"),

@@ -1,9 +1,10 @@
 """What can be set from outside: flags of `podyard serve`, else `PODYARD_*`, else defaults."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Literal
 
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
@@ -49,3 +50,17 @@ class Settings(BaseSettings):
     def is_loopback(self) -> bool:
         """Whether only this machine can reach the service."""
         return self.host in {"localhost", "::1"} or self.host.startswith("127.")
+
+
+def read_settings(given: Mapping[str, object]) -> Settings:
+    """Settings with what was given on the command line, None = nothing.
+
+    Raises:
+        ValueError: With a line for each setting that is wrong.
+    """
+    flags = {name: value for name, value in given.items() if value is not None}
+    try:
+        return Settings(**flags)  # type: ignore[arg-type]  # checked by the model
+    except ValidationError as error:
+        found = (f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        raise ValueError("; ".join(found)) from None

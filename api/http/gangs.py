@@ -11,7 +11,7 @@ from api.http.placement_formats import hostfile, torchrun
 from api.http.placement_view import Laid, laid, placement
 from api.http.routing import Limit, NamePath, RevisionCursor, Since, make_router
 from api.http.service import Served, Service
-from api.http.verdicts import explain
+from api.http.verdicts import NOT_PLACED, explain, no_fit
 from api.schemas.event import EventPage
 from api.schemas.placement import Placement, Verdict
 from api.store.errors import Gone
@@ -20,8 +20,14 @@ from api.store.jobs import get_job
 from api.store.pods import pods_of
 from api.store.topology import load_topology
 from scheduler.errors import Problem, StateError
+from scheduler.model.lifecycle import FINAL, LIVE_POD, JobState, Reason
+from scheduler.model.placement import NoFit
+from scheduler.place.admit import dry_run
 
 router = make_router("jobs")
+
+ASKED_ANEW = frozenset({None, Reason.ROOM, Reason.RULE})
+"""Reasons to wait that the placement core gives; what it says may be newer than the job's row."""
 
 Format = Annotated[
     Literal["json", "hostfile", "torchrun"],
@@ -55,11 +61,16 @@ def read_placement(
 @router.get(
     "/v1/namespaces/{namespace}/jobs/{name}/explain",
     summary="Why a job waits",
-    responses=answers(Verdict, examples.VERDICT, 404, says="What the last decision said."),
+    responses=answers(Verdict, examples.VERDICT, 404, says="What the scheduler says now."),
 )
 def explain_job(service: Served, namespace: NamePath, name: NamePath) -> Json:
     """The rule that binds, the nearest domain and what it lacks; `fits` once it is placed."""
-    return Json(explain(get_job(service.database, namespace, name)))
+    job = get_job(service.database, namespace, name)
+    if job.state is JobState.PENDING and job.reason in ASKED_ANEW:
+        found = service.reader.ask(lambda world: dry_run(world, job.spec))
+        if isinstance(found, NoFit):
+            return Json(no_fit(found))
+    return Json(explain(job))
 
 
 @router.get(
@@ -87,7 +98,10 @@ def list_job_events(
 
 def _laid(service: Service, namespace: str, name: str) -> Laid:
     job = get_job(service.database, namespace, name)
-    pods = pods_of(service.database, job.uid)
+    pods = [] if job.state in NOT_PLACED else list(pods_of(service.database, job.uid))
+    if job.state not in FINAL:
+        # Beside the pods that are there may be some that left and have not been replaced.
+        pods = [pod for pod in pods if pod.state in LIVE_POD]
     if not pods:
         raise StateError(
             Problem("state", f"job '{namespace}/{name}' is {job.state} and has no place")

@@ -64,20 +64,22 @@ class Guard:
 def problem_response(error: Exception, headers: dict[str, str] | None = None) -> Response:
     """The answer that tells of an error."""
     told = document_of(error)
-    return Response(
-        write_json(told), int(str(told["status"])), headers=headers, media_type=MEDIA_TYPE
-    )
+    status = int(str(told["status"]))
+    if status == 503:
+        headers = {"Retry-After": "1"} | (headers or {})
+    return Response(write_json(told), status, headers=headers, media_type=MEDIA_TYPE)
 
 
 def check_host(headers: Headers) -> None:
     """Refuse a name that is not this machine's.
 
     Raises:
-        BadRequest, ForeignHost: If `Host` is missing or names something else than loopback.
+        BadRequest, ForeignHost: If `Host` is not there once, or names something else than loopback.
     """
-    host = headers.get("host", "")
-    if not host:
-        raise BadRequest(Problem("Host", "is required and was not given"))
+    hosts = headers.getlist("host")
+    if len(hosts) != 1 or not hosts[0]:
+        raise BadRequest(Problem("Host", f"is required once; found it {len(hosts)} times"))
+    host = hosts[0]
     if not is_loopback_host(host):
         raise ForeignHost(
             Problem(

@@ -50,6 +50,7 @@ class Observe:
         except ClientDisconnect:
             status = status or 499
         except Exception as error:
+            # The edge of a request: whatever it ran into, the caller is told and the log has it.
             if status:
                 raise
             _log_failure(error)

@@ -98,40 +98,53 @@ def groups(of: Laid) -> dict[str, Shape]:
     return found | {JOB_GROUP: _whole(of.pods, of.topology)}
 
 
+@dataclass(frozen=True, slots=True)
+class _Ranks:
+    """Where every rank is, by rank.
+
+    Attributes:
+        domains: At every level, the index of its domain.
+    """
+
+    node: Indices
+    gpu: Indices
+    domains: Mapping[str, Indices]
+
+
 def _axes(of: Laid) -> dict[str, Shape]:
     if of.spec.parallelism is None:
         return {}
-    node_of_rank, gpu_of_rank = _by_rank(of)
-    if len(node_of_rank) != of.spec.parallelism.world:
+    ranks = _by_rank(of)
+    if len(ranks.node) != of.spec.parallelism.world:
         return {}
-    ranks_of = groups_of(of.spec.parallelism)
-    return {
-        axis: _axis(ranks_of[axis], node_of_rank, gpu_of_rank, of.topology)
-        for axis in AXES
-        if ranks_of[axis].shape[1] > 1
-    }
+    members_of = groups_of(of.spec.parallelism)
+    return {axis: _axis(members_of[axis], ranks) for axis in AXES if members_of[axis].shape[1] > 1}
 
 
-def _by_rank(of: Laid) -> tuple[Indices, Indices]:
-    """Node and GPU of every rank, by rank."""
+def _by_rank(of: Laid) -> _Ranks:
     ordered = sorted(of.pods, key=lambda pod: pod.first_rank)
     gpus = [indices_of(pod.gpu_mask) for pod in ordered]
     nodes = [of.topology.node_index[pod.node] for pod in ordered]
-    return (
-        np.repeat(np.array(nodes, dtype=np.int64), [len(g) for g in gpus]),
-        np.array([gpu for of_pod in gpus for gpu in of_pod], dtype=np.int64),
+    counts = [len(of_pod) for of_pod in gpus]
+
+    def of_ranks(of_pods: list[int]) -> Indices:
+        return np.repeat(np.array(of_pods, dtype=np.int64), counts)
+
+    return _Ranks(
+        node=of_ranks(nodes),
+        gpu=np.array([gpu for of_pod in gpus for gpu in of_pod], dtype=np.int64),
+        domains={
+            level.name: of_ranks([of.topology.place[depth][node] for node in nodes])
+            for depth, level in enumerate(of.topology.levels)
+        },
     )
 
 
-def _axis(ranks: Indices, node: Indices, gpu: Indices, topology: Topology) -> Shape:
-    """Shape of an axis; `ranks` is (groups, group size)."""
-    nodes = node[ranks]
-    spans = {
-        level.name: _span(np.array(topology.place[depth], dtype=np.int64)[nodes])
-        for depth, level in enumerate(topology.levels)
-    }
-    true = rail_true_groups(nodes, gpu[ranks])
-    return _shape(ranks.shape[0], ranks.shape[1], spans, true)
+def _axis(members: Indices, ranks: _Ranks) -> Shape:
+    """Shape of an axis; `members` are ranks, (groups, group size)."""
+    spans = {level: _span(domains[members]) for level, domains in ranks.domains.items()}
+    true = rail_true_groups(ranks.node[members], ranks.gpu[members])
+    return _shape(members.shape[0], members.shape[1], spans, true)
 
 
 def _span(domains: Indices) -> Shape:

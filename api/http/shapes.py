@@ -33,6 +33,7 @@ def page_of(items: Iterable[Shape], revision: int, following: str | None) -> Sha
 
 
 def job(view: JobView) -> Shape:
+    """As `schemas.job.Job` describes it."""
     spec = view.spec
     verdict = view.verdict or {}
     return {
@@ -42,7 +43,7 @@ def job(view: JobView) -> Shape:
         "revision": view.revision,
         "state": view.state,
         "reason": view.reason,
-        "message": view.message,
+        "message": view.message or ("a cancel was asked for" if view.cancelling else ""),
         "queue": view.queue,
         "priority": view.priority,
         "attempt": view.attempt,
@@ -66,6 +67,7 @@ def job(view: JobView) -> Shape:
 
 
 def pod(view: PodView, topology: Topology) -> Shape:
+    """As `schemas.pod.Pod` describes it."""
     gpus = indices_of(view.gpu_mask)
     return {
         "namespace": view.namespace,
@@ -92,6 +94,7 @@ def domains_of(topology: Topology, node: str) -> dict[str, str | None]:
 
 
 def node(view: NodeView) -> Shape:
+    """As `schemas.node.Node` describes it."""
     return {
         "name": view.name,
         "type": view.type,
@@ -121,6 +124,7 @@ def _with_times(value: Mapping[str, object] | None, *names: str) -> Shape | None
 
 
 def queue(view: QueueView) -> Shape:
+    """As `schemas.queue.Queue` describes it."""
     return {
         "name": view.name,
         "parent": view.parent,
@@ -136,6 +140,7 @@ def queue(view: QueueView) -> Shape:
 
 
 def event(view: EventView) -> Shape:
+    """As `schemas.event.Event` describes it."""
     return {
         "revision": view.revision,
         "at": rfc3339(view.at),

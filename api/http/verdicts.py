@@ -8,14 +8,15 @@ from api.store.views import JobView
 from scheduler.model.lifecycle import FINAL, JobState
 from scheduler.model.placement import NoFit
 
-_WAITING = frozenset({JobState.PENDING, JobState.RESERVED, JobState.SUSPENDED})
+NOT_PLACED = frozenset({JobState.PENDING, JobState.RESERVED, JobState.SUSPENDED})
+"""States in which a job has no pods."""
 
 
 def explain(job: JobView) -> Shape:
     """What is known of why a job waits; that it does not, if so."""
     if job.state in FINAL:
         return _answer(fits=True, message=f"the job has {_ENDED[job.state]}; nothing waits")
-    if job.state not in _WAITING:
+    if job.state not in NOT_PLACED:
         return _answer(fits=True, message=f"the job is {job.state}, in its place")
     if job.verdict is not None:
         return _from_stored(job, job.verdict)

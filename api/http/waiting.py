@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from fastapi import Query
 
 from api.http.service import Service
+from api.http.verdicts import NOT_PLACED
 from api.store.jobs import get_job_by_uid
 from api.store.views import JobView
 from scheduler.model.lifecycle import FINAL, JobState
@@ -23,11 +24,10 @@ Timeout = Annotated[
     Query(ge=0, le=WAIT_S_MAX, allow_inf_nan=False, description="Longest wait, in seconds."),
 ]
 
-_NOT_PLACED = frozenset({JobState.PENDING, JobState.RESERVED, JobState.SUSPENDED})
-_NOT_RUNNING = _NOT_PLACED | {JobState.BOUND}
+_NOT_RUNNING = NOT_PLACED | {JobState.BOUND}
 
 FAR_ENOUGH: Mapping[WaitFor, Callable[[JobView], bool]] = {
-    "bound": lambda job: job.state not in _NOT_PLACED,
+    "bound": lambda job: job.state not in NOT_PLACED,
     "running": lambda job: job.state not in _NOT_RUNNING,
     "finished": lambda job: job.state in FINAL,
 }

@@ -37,6 +37,7 @@ class Leader:
         self._holder = holder
         self._now_s = now_s
         self.epoch: int | None = None
+        self._has_lost = False
         self._lock: _FileLock | _SessionLock = (
             _FileLock(Path(f"{sqlite_path(database.engine.url)}.lock"))
             if database.is_sqlite
@@ -47,7 +48,9 @@ class Leader:
         """Lead if nobody does; whether this process leads now."""
         if self.epoch is not None:
             return True
-        self._lock.release()  # what is left of an epoch that was lost
+        if self._has_lost:
+            self._lock.release()
+            self._has_lost = False
         standing = read_leader(self._database)
         if not self._lock.try_take(standing.epoch, silent_s=standing.silent_s):
             return False
@@ -67,6 +70,7 @@ class Leader:
 
     def _lose(self) -> None:
         log.warning("no_longer_leading", epoch=self.epoch)
+        self._has_lost = True
         self.epoch = None
 
 
@@ -108,13 +112,20 @@ class _SessionLock:
         self._thread: threading.Thread | None = None
 
     def try_take(self, epoch: int, *, silent_s: float) -> bool:
-        session = LeaderSession(self._database)
+        try:
+            if self._session is None:
+                self._session = LeaderSession(self._database)
+            return self._try_take(self._session, epoch, silent_s)
+        except BaseException:
+            self.release()
+            raise
+
+    def _try_take(self, session: LeaderSession, epoch: int, silent_s: float) -> bool:
         holder_is_gone = session.try_lock(epoch)
-        if (holder_is_gone or silent_s > SILENT_S) and session.try_lock(epoch + 1):
-            self._session = session
-            return True
-        session.close()
-        return False
+        taken = (holder_is_gone or silent_s > SILENT_S) and session.try_lock(epoch + 1)
+        if holder_is_gone:
+            session.unlock(epoch)
+        return taken
 
     def keep(self, epoch: int) -> None:
         session = self._session

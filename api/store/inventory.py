@@ -9,7 +9,7 @@ from api.store.engine import Database, Transaction, read_revision
 from api.store.jsontext import dump_json
 from api.store.merge import Held, Merged, merge
 from api.store.tables import cluster, node_types, node_usage, nodes
-from api.store.topology import build_stored, read_inventory
+from api.store.topology import build_stored, keep_topology, map_revision, read_inventory
 from api.store.views import ImportResult
 from scheduler.model.node import Inventory, NodeRecord, NodeType
 from scheduler.model.resources import full_mask
@@ -29,24 +29,32 @@ def import_inventory(
     Raises:
         InventoryError: If the whole would make no topology; nothing is written then.
     """
-    if dry_run:
-        with db.read() as connection:
-            merged = _merged(connection, inventory, prune=prune)
-            return _result(merged, build_stored(merged.new), read_revision(connection))
+    with db.read() as connection:
+        stored = read_inventory(connection)
+        merged = merge(stored.inventory, inventory, _held(connection), prune=prune)
+        revision = read_revision(connection)
+    # The slow part, seconds for 100,000 nodes, while others may still write.
+    built = build_stored(merged.new)
+    if dry_run or not merged.is_change:
+        return _result(merged, built, revision)
     with db.write(now_s) as tx:
-        merged = _merged(tx.connection, inventory, prune=prune)
-        built = build_stored(merged.new)
-        if merged.is_change:
-            _write(tx, merged)
-        return _result(merged, built, tx.revision)
+        if map_revision(tx.connection) != stored.revision:
+            stored = read_inventory(tx.connection)
+        again = merge(stored.inventory, inventory, _held(tx.connection), prune=prune)
+        if again.new != merged.new:
+            built = build_stored(again.new)
+        if again.is_change:
+            _write(tx, again)
+    if again.is_change:
+        keep_topology(db, tx.revision, built)
+    return _result(again, built, tx.revision)
 
 
-def _merged(connection: Connection, inventory: Inventory, *, prune: bool) -> Merged:
+def _held(connection: Connection) -> dict[str, Held]:
     columns = (node_usage.c.node, node_usage.c.gpu_mask_used)
     amounts = (node_usage.c.cpu_milli_used, node_usage.c.memory_mib_used)
     query = sa.select(*columns, *amounts).where(node_usage.c.pods > 0)
-    held = {name: Held(*numbers) for name, *numbers in connection.execute(query)}
-    return merge(read_inventory(connection).inventory, inventory, held, prune=prune)
+    return {name: Held(*numbers) for name, *numbers in connection.execute(query)}
 
 
 def _result(merged: Merged, built: Built, revision: int) -> ImportResult:
@@ -56,7 +64,7 @@ def _result(merged: Merged, built: Built, revision: int) -> ImportResult:
         unchanged=merged.unchanged,
         removed=len(merged.removed),
         kept=len(merged.kept),
-        warnings=built.warnings,
+        warnings=(*merged.new.warnings, *built.warnings),
         revision=revision,
     )
 

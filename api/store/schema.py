@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 PROGRAM = "podyard"
+MIGRATION_LOCK = 0x706F64796D67
+"""Key of PostgreSQL's advisory lock for migrations ("podymg")."""
 QUICK_CHECK_BYTES = 64 * 1024 * 1024
 """SQLite files up to this size are checked whole at the start, in about 0.1 s."""
 
@@ -195,6 +197,8 @@ def _foreign_keys_off(engine: Engine) -> Iterator[Connection]:
             if connection.dialect.name == "postgresql":
                 # A migration that cannot have its locks soon gives way to the running service.
                 connection.exec_driver_sql("SET LOCAL lock_timeout = '5s'")
+                # Two at once would both find the database empty.
+                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})")
             yield connection
             if connection.dialect.name == "sqlite":
                 broken = connection.exec_driver_sql("PRAGMA foreign_key_check").first()

@@ -47,6 +47,17 @@ class TopologyCache:
                 self._built, self._revision = built, revision
             return self._built
 
+    def put(self, revision: int, built: Built) -> None:
+        """Keep the topology that was built for an import."""
+        with self._lock:
+            if revision > self._revision:
+                self._built, self._revision = built, revision
+
+
+def keep_topology(db: Database, revision: int, built: Built) -> None:
+    """Spare the next reader the building of what an import has built already."""
+    _cache(db).put(revision, built)
+
 
 def load_topology(db: Database) -> Built:
     """The topology as of now; built once for each revision of the inventory."""
@@ -56,10 +67,14 @@ def load_topology(db: Database) -> Built:
 
 def read_topology(db: Database, connection: Connection) -> Built:
     """The same on a connection that is open already."""
+    return _cache(db).get(connection)
+
+
+def _cache(db: Database) -> TopologyCache:
     found = db.cache.setdefault("topology", TopologyCache())
     if not isinstance(found, TopologyCache):
         raise TypeError("the cache entry 'topology' is of another kind")
-    return found.get(connection)
+    return found
 
 
 def map_revision(connection: Connection) -> int:
@@ -105,7 +120,10 @@ def read_inventory(connection: Connection) -> Stored:
 
 
 def build_stored(inventory: Inventory) -> Built:
-    """The topology of an inventory whose types may be unused and so need not suit the levels."""
+    """The topology of an inventory whose types may be unused and so need not suit the levels.
+
+    Its warnings are those of the building alone.
+    """
     used = {node.type for node in inventory.nodes}
     types = {name: kind for name, kind in inventory.node_types.items() if name in used}
     return build(
@@ -118,7 +136,6 @@ def build_stored(inventory: Inventory) -> Built:
             racks=inventory.racks,
             sets=inventory.sets,
             fabric=inventory.fabric,
-            warnings=inventory.warnings,
         )
     )
 

@@ -16,8 +16,8 @@ from scheduler.topology.fabric import Fabric, Nic, Trunk, assemble
 from scheduler.topology.natural import natural_key
 from scheduler.topology.places import listed
 
-MAX_BYTES = 128 * 1024 * 1024
-"""A dump of 250,000 adapters."""
+MAX_BYTES = 64 * 1024 * 1024
+"""A dump of 100,000 adapters and all cables between their switches."""
 
 NICS_PER_NODE_MAX = 128
 """Ports of one host; more are several hosts of one name."""
@@ -210,9 +210,13 @@ def _owner(device: Device, hosts: Mapping[int, str]) -> tuple[str, str] | None:
 def _port_counts(devices: Devices) -> dict[int, int]:
     """Linked ports of each adapter, whichever end tells of them."""
     ports: dict[int, set[int]] = defaultdict(set)
-    for near, link, far in cables(devices):
-        ports[near.guid].add(link.port)
-        ports[far.guid].add(link.peer_port)
+    for device in devices.values():
+        if not device.is_switch:
+            ports[device.guid].update(link.port for link in device.links)
+            continue
+        for link in device.links:
+            if not devices[link.peer].is_switch:
+                ports[link.peer].add(link.peer_port)
     return {guid: len(found) for guid, found in ports.items()}
 
 

@@ -109,15 +109,18 @@ def _kind(fields: Fields) -> str:
 
 def _texts(fields: Fields, key: str) -> dict[str, str]:
     """A mapping of texts, such as labels or quantities; what is none of these is a problem."""
-    inner = fields.mapping(key)
+    return _as_texts(fields.mapping(key))
+
+
+def _as_texts(fields: Fields) -> dict[str, str]:
     found: dict[str, str] = {}
-    for name, value in inner.values.items():
+    for name, value in fields.values.items():
         if isinstance(value, bool):
             found[name] = str(value).lower()
         elif isinstance(value, str | int | float):
             found[name] = str(value)
         elif value is not None:
-            inner.refuse(name[:60], f"must be text; found {shown(value)}")
+            fields.refuse(name[:60], f"must be text; found {shown(value)}")
     return found
 
 
@@ -184,11 +187,7 @@ def _workflow(fields: Fields) -> Iterator[NodeView]:
         elif task.text("type") == "UpdateNodes":
             spec = params.mapping("state").mapping("spec")
             if spec.values.get("unschedulable") is True:
-                selectors = params.mappings("selectors")
-                cordons += [
-                    _texts(Fields({"": s.values}, s.path, s.document, s.refusals), "")
-                    for s in selectors
-                ]
+                cordons += [_as_texts(labels) for labels in params.mappings("selectors")]
     for view in views:
         cordoned = any(c.items() <= view.labels.items() for c in cordons if c)
         yield _cordoned(view) if cordoned else view

@@ -69,3 +69,10 @@ def test_only_so_many_problems_are_shown() -> None:
     assert isinstance(errors, list)
     assert len(errors) == SHOWN_MAX + 1
     assert errors[-1] == {"path": "", "message": "and 30 more"}
+
+
+def test_database_that_does_not_answer_is_no_fault_of_the_request() -> None:
+    class OperationalError(Exception):
+        """As the driver calls it."""
+
+    assert document_of(OperationalError("no route to host"))["status"] == 503

@@ -84,127 +84,85 @@ SQLITE_DOWN = [
     )
 ]
 
-# Masks of one node are disjoint exactly when their sum equals their union. The count of rows that
+_OLD = f"""
+    SELECT node, job_uid, state, gpu_mask, gpus, cpu_milli, memory_mib, -1 AS sign
+      FROM old_pods WHERE state IN {LIVE}
+"""
+_NEW = f"""
+    SELECT node, job_uid, state, gpu_mask, gpus, cpu_milli, memory_mib, 1 AS sign
+      FROM new_pods WHERE state IN {LIVE}
+"""
+
+# Masks of one node are disjoint exactly when their sum equals their union. The number of rows that
 # the UPDATE found tells whether it took everything: its WHERE is evaluated again on the newest row
 # after waiting for another transaction, so two leaders at once cannot both pass.
-_PG_TAKE = """
-    SELECT count(*), count(done.node), min(taken.node) FILTER (WHERE done.node IS NULL)
-      INTO wanted, got, culprit FROM taken LEFT JOIN done USING (node);
-    IF wanted <> got THEN
-      RAISE EXCEPTION 'ledger: a GPU of node % is held already, or the node does not exist', culprit
+_PG_LEDGER = """
+    WITH change AS (
+      SELECT node,
+             coalesce(bit_or(gpu_mask) FILTER (WHERE sign < 0), 0) AS released,
+             coalesce(bit_or(gpu_mask) FILTER (WHERE sign > 0), 0) AS taken,
+             coalesce(sum(gpu_mask) FILTER (WHERE sign > 0), 0) AS taken_sum,
+             sum(sign * cpu_milli) AS cpu, sum(sign * memory_mib) AS memory, sum(sign) AS pods
+        FROM ({rows}) live GROUP BY node
+        HAVING sum(sign * gpu_mask) <> 0 OR sum(sign * cpu_milli) <> 0
+            OR sum(sign * memory_mib) <> 0 OR sum(sign) <> 0
+            OR bit_or(gpu_mask) FILTER (WHERE sign < 0)
+               IS DISTINCT FROM bit_or(gpu_mask) FILTER (WHERE sign > 0)
+    ), done AS (
+      UPDATE node_usage u SET
+          gpu_mask_used = (u.gpu_mask_used & ~c.released) | c.taken,
+          cpu_milli_used = u.cpu_milli_used + c.cpu,
+          memory_mib_used = u.memory_mib_used + c.memory,
+          pods = u.pods + c.pods
+        FROM change c
+        WHERE u.node = c.node AND (u.gpu_mask_used & ~c.released & c.taken) = 0
+          AND c.taken_sum = c.taken
+        RETURNING u.node
+    )
+    SELECT (SELECT array_agg(node ORDER BY node) FROM change),
+           (SELECT array_agg(node ORDER BY node) FROM done) INTO wanted, got;
+    IF wanted IS DISTINCT FROM got THEN
+      RAISE EXCEPTION 'ledger: a GPU of node % is held already, or the node does not exist',
+          (SELECT min(node) FROM unnest(wanted) AS node WHERE node <> ALL (coalesce(got, '{{}}')))
         USING ERRCODE = 'integrity_constraint_violation';
     END IF;
 """
 
-_PG_TAKEN = """
-      SELECT node, bit_or(gpu_mask) AS mask, sum(gpu_mask) AS mask_sum, sum(cpu_milli) AS cpu,
-             sum(memory_mib) AS memory, count(*) AS n
-        FROM {rows} GROUP BY node ORDER BY node
-"""
-
-_PG_DONE = """
-      UPDATE node_usage u SET
-          gpu_mask_used = u.gpu_mask_used | t.mask,
-          cpu_milli_used = u.cpu_milli_used + t.cpu,
-          memory_mib_used = u.memory_mib_used + t.memory,
-          pods = u.pods + t.n
-        FROM taken t
-        WHERE u.node = t.node AND (u.gpu_mask_used & t.mask) = 0 AND t.mask_sum = t.mask
-        RETURNING u.node
-"""
-
-_PG_RELEASE = """
-    UPDATE node_usage u SET
-        gpu_mask_used = u.gpu_mask_used & ~r.mask,
-        cpu_milli_used = u.cpu_milli_used - r.cpu,
-        memory_mib_used = u.memory_mib_used - r.memory,
-        pods = u.pods - r.n
-      FROM (SELECT node, bit_or(gpu_mask) AS mask, sum(cpu_milli) AS cpu, sum(memory_mib) AS memory,
-                   count(*) AS n FROM {rows} GROUP BY node ORDER BY node) r
-      WHERE u.node = r.node;
-"""
-
-_PG_COUNT = """
-    UPDATE jobs j SET
-        pods_live = j.pods_live {sign} c.live,
-        pods_running = j.pods_running {sign} c.running,
-        gpus_held = j.gpus_held {sign} c.gpus
-      FROM (SELECT job_uid, count(*) FILTER (WHERE state IN {live}) AS live,
-                   count(*) FILTER (WHERE state = 'running') AS running,
-                   coalesce(sum(gpus) FILTER (WHERE state IN {live}), 0) AS gpus
-              FROM {rows} GROUP BY job_uid ORDER BY job_uid) c
-      WHERE j.uid = c.job_uid AND (c.live <> 0 OR c.running <> 0 OR c.gpus <> 0);
-"""
-
-_PG_MOVED = f"""
-    (SELECT {{side}}.* FROM old_pods o JOIN new_pods n USING (uid)
-      WHERE {{side}}.state IN {LIVE} AND (
-        (o.state IN {LIVE}) <> (n.state IN {LIVE}) OR o.node <> n.node OR o.gpu_mask <> n.gpu_mask
-        OR o.cpu_milli <> n.cpu_milli OR o.memory_mib <> n.memory_mib)) moved
-"""
-
-_PG_COUNT_CHANGES = f"""
+_PG_COUNTS = """
     UPDATE jobs j SET
         pods_live = j.pods_live + c.live,
         pods_running = j.pods_running + c.running,
         gpus_held = j.gpus_held + c.gpus
-      FROM (SELECT n.job_uid,
-                   sum((n.state IN {LIVE})::int - (o.state IN {LIVE})::int) AS live,
-                   sum((n.state = 'running')::int - (o.state = 'running')::int) AS running,
-                   sum((n.state IN {LIVE})::int * n.gpus
-                       - (o.state IN {LIVE})::int * o.gpus) AS gpus
-              FROM old_pods o JOIN new_pods n USING (uid)
-              WHERE o.state <> n.state OR o.gpus <> n.gpus
-              GROUP BY n.job_uid ORDER BY n.job_uid) c
+      FROM (SELECT job_uid, sum(sign) AS live, sum(sign * gpus) AS gpus,
+                   coalesce(sum(sign) FILTER (WHERE state = 'running'), 0) AS running
+              FROM ({rows}) live GROUP BY job_uid) c
       WHERE j.uid = c.job_uid AND (c.live <> 0 OR c.running <> 0 OR c.gpus <> 0);
 """
 
 
-def _take(rows: str) -> str:
-    statement = f"WITH taken AS ({_PG_TAKEN.format(rows=rows)}), done AS ({_PG_DONE})"
-    return f"{statement} {_PG_TAKE.strip()}"
-
-
-def _function(name: str, body: str) -> str:
+def _function(name: str, rows: str) -> str:
+    # The plan is kept from the first, often tiny, statement of a session: the ledger's rows are to
+    # be found by their keys whatever the number of pods.
     return f"""
-CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$
-DECLARE wanted bigint; got bigint; culprit text;
+CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql
+    SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE wanted text[]; got text[];
 BEGIN
-{body}
+{_PG_LEDGER.format(rows=rows)}
+{_PG_COUNTS.format(rows=rows)}
   RETURN NULL;
 END $$
 """
 
 
-_LIVE_NEW = f"(SELECT * FROM new_pods WHERE state IN {LIVE}) rows_taken"
-_LIVE_OLD = f"(SELECT * FROM old_pods WHERE state IN {LIVE}) rows_released"
-
 POSTGRESQL_UP = [
-    _function(
-        "podyard_pods_insert",
-        _take(_LIVE_NEW) + _PG_COUNT.format(sign="+", live=LIVE, rows="new_pods"),
-    ),
-    _function(
-        "podyard_pods_delete",
-        _PG_RELEASE.format(rows=_LIVE_OLD) + _PG_COUNT.format(sign="-", live=LIVE, rows="old_pods"),
-    ),
-    _function(
-        "podyard_pods_update",
-        """
-    IF EXISTS (SELECT 1 FROM new_pods n LEFT JOIN old_pods o USING (uid)
-                WHERE o.job_uid IS DISTINCT FROM n.job_uid) THEN
-      RAISE EXCEPTION 'ledger: a pod keeps its uid and its job'
-        USING ERRCODE = 'integrity_constraint_violation';
-    END IF;
-"""
-        + _PG_RELEASE.format(rows=_PG_MOVED.format(side="o"))
-        + _take(_PG_MOVED.format(side="n"))
-        + _PG_COUNT_CHANGES,
-    ),
+    _function("podyard_pods_insert", _NEW),
+    _function("podyard_pods_delete", _OLD),
+    _function("podyard_pods_update", f"{_OLD} UNION ALL {_NEW}"),
     """
 CREATE FUNCTION podyard_refuse() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  RAISE EXCEPTION 'ledger: % of % is refused', TG_OP, TG_TABLE_NAME
+  RAISE EXCEPTION 'ledger: this % of % is refused', TG_OP, TG_TABLE_NAME
     USING ERRCODE = 'integrity_constraint_violation';
 END $$
 """,
@@ -215,6 +173,8 @@ END $$
     "CREATE TRIGGER pods_update AFTER UPDATE ON pods "
     "REFERENCING OLD TABLE AS old_pods NEW TABLE AS new_pods "
     "FOR EACH STATEMENT EXECUTE FUNCTION podyard_pods_update()",
+    "CREATE TRIGGER pods_identity BEFORE UPDATE OF uid, job_uid ON pods FOR EACH ROW "
+    "WHEN (OLD.uid <> NEW.uid OR OLD.job_uid <> NEW.job_uid) EXECUTE FUNCTION podyard_refuse()",
     "CREATE TRIGGER pods_truncate BEFORE TRUNCATE ON pods "
     "FOR EACH STATEMENT EXECUTE FUNCTION podyard_refuse()",
     "CREATE TRIGGER node_usage_delete BEFORE DELETE ON node_usage FOR EACH ROW WHEN (OLD.pods > 0) "
@@ -225,6 +185,7 @@ POSTGRESQL_DOWN = [
     "DROP TRIGGER pods_insert ON pods",
     "DROP TRIGGER pods_delete ON pods",
     "DROP TRIGGER pods_update ON pods",
+    "DROP TRIGGER pods_identity ON pods",
     "DROP TRIGGER pods_truncate ON pods",
     "DROP TRIGGER node_usage_delete ON node_usage",
     "DROP FUNCTION podyard_pods_insert()",

@@ -102,6 +102,23 @@ def test_pending_job_has_no_placement(yard: Yard) -> None:
     assert "pending" in yard.refused(409, "GET", f"{JOB}/placement")["state"]
 
 
+def test_ended_job_still_shows_where_it_was(yard: Yard) -> None:
+    before = placed(yard, parallelism={"tp": 8, "dp": 2})
+    yard.report_all("running")
+    yard.report_all("succeeded", 0)
+    after = yard.ok("GET", f"{JOB}/placement")
+    assert (after["pods"], after["groups"]) == (before["pods"], before["groups"])
+
+
+def test_gang_that_restarts_has_no_place_until_it_is_bound_again(yard: Yard) -> None:
+    placed(yard, parallelism={"tp": 8}, failure={"max_restarts": 1, "backoff_s": 60})
+    for node in yard.items("/v1/nodes"):
+        yard.ok("POST", f"/v1/nodes/{node['name']}/cordon", {})
+    yard.report_all("failed", 1)
+    assert yard.ok("GET", JOB)["state"] == "pending"
+    assert list(yard.refused(409, "GET", f"{JOB}/placement")) == ["state"]
+
+
 def test_explain_names_the_nearest_domain_and_what_it_lacks(yard: Yard) -> None:
     yard.load()
     for node in ("a1", "b1", "c1"):
@@ -158,9 +175,7 @@ def test_events_of_a_job_tell_its_story_with_its_pods(yard: Yard) -> None:
 
 def test_events_of_a_job_come_in_pages(yard: Yard) -> None:
     placed(yard, parallelism={"tp": 8})
-    first = yard.ok("GET", f"{JOB}/events?limit=1")
-    second = yard.ok("GET", f"{JOB}/events?limit=1&cursor={first['next']}")
-    assert [e["kind"] for e in (*first["items"], *second["items"])] == [  # type: ignore[misc]
-        "job.submitted",
-        "job.bound",
-    ]
+    first = f"{JOB}/events?limit=1"
+    second = f"{first}&cursor={yard.ok('GET', first)['next']}"
+    found = [*yard.items(first), *yard.items(second)]
+    assert [event["kind"] for event in found] == ["job.submitted", "job.bound"]

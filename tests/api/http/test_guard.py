@@ -38,9 +38,10 @@ def test_foreign_host_is_refused(any_yard: Yard, host: str) -> None:
     assert "localhost" in problems(answer, 421)["Host"]
 
 
-def test_host_is_required() -> None:
+@pytest.mark.parametrize("hosts", [[], [""], ["localhost", "localhost"], ["localhost", "evil"]])
+def test_host_is_required_once(hosts: list[str]) -> None:
     with pytest.raises(SchedulerError, match="Host"):
-        check_host(Headers({}))
+        check_host(Headers(raw=[(b"host", host.encode()) for host in hosts]))
 
 
 def test_user_part_does_not_make_a_host_local() -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from api.clock import SystemClock
 from api.store.engine import Database
+from api.store.events import trim_history
 from tests.api.http.contract import Contract
 from tests.api.http.yard import Yard
 
@@ -31,6 +32,17 @@ def test_events_have_rising_revisions_and_resume_anywhere(yard: Yard) -> None:
 
 def test_events_ahead_are_refused(yard: Yard) -> None:
     assert "ahead" in yard.refused(400, "GET", "/v1/events?since=1000000")[""]
+
+
+def test_events_that_are_no_longer_kept_are_gone(yard: Yard) -> None:
+    yard.load()
+    yard.submit()
+    yard.cycle()
+    trim_history(yard.database, keep=1, now_s=0.0)
+    assert "oldest start is 2" in yard.refused(410, "GET", "/v1/events?since=1")[""]
+    assert [event["revision"] for event in yard.items("/v1/events?since=2")] == [3]
+    of_job = yard.items("/v1/namespaces/default/jobs/job/events")
+    assert [event["kind"] for event in of_job] == ["job.bound"]
 
 
 def test_policy_is_replaced_as_a_whole(yard: Yard) -> None:

@@ -6,6 +6,7 @@ from contextlib import closing
 from functools import partial
 
 import pytest
+from sqlalchemy.exc import DBAPIError
 
 from api.clock import ManualClock
 from api.loop import runner as module
@@ -182,6 +183,24 @@ def test_thread_outlives_a_turn_that_fails(
         runner.stop()
 
 
+@pytest.mark.parametrize("database_kind", ["postgresql"], indirect=True)
+def test_thread_outlives_the_loss_of_all_connections(database: Database) -> None:
+    load_cluster(database)
+    runner = Runner(database, ManualClock(NOW_S))
+    runner.start()
+    try:
+        _wait_until(database, lambda: runner.is_ready)
+        with database.engine.begin() as connection:
+            connection.exec_driver_sql(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+        _retried(lambda: submit(database, make_spec("a", replicas=1)))
+        _wait_until(database, lambda: get_job(database, "default", "a").live == 1)
+    finally:
+        _retried(runner.stop)
+
+
 def test_moved_clock_wakes_the_runner(database: Database) -> None:
     clock = ManualClock(NOW_S)
     runner = Runner(database, clock)
@@ -255,6 +274,17 @@ def test_submissions_and_cancels_in_a_race_end_in_one_final_state(database: Data
         assert {get_job(database, "default", name).live for name in names} == {0}
     finally:
         runner.stop()
+
+
+def _retried(call: Callable[[], object]) -> None:
+    """A call that may meet connections that were cut."""
+    for _ in range(20):
+        try:
+            call()
+        except DBAPIError:
+            continue
+        return
+    raise TimeoutError("the database did not come back")
 
 
 def _is_live(database: Database, name: str) -> bool:

@@ -29,7 +29,7 @@ def load_cluster(database: Database, nodes: int = 4, *, racks: int = 2) -> Inven
 def make_spec(name: str = "j", *, replicas: int = 2, gpus: int = 8, **more: object) -> JobSpec:
     """One role `member`."""
     role = Role("member", replicas, replicas, gpus=gpus)
-    return replace(JobSpec(name=name, roles=(role,)), **more)  # type: ignore[arg-type]
+    return replace(JobSpec(name=name, roles=(role,)), **more)  # type: ignore[arg-type]  # fields by name
 
 
 def submit(database: Database, spec: JobSpec | str = "j") -> JobView:

@@ -43,7 +43,7 @@ def small(*nodes: NodeRecord, **more: object) -> Inventory:
     """An inventory of these nodes of 8 GPUs, with levels rack and node."""
     kind = make_type()
     base = Inventory("c", ("rack", "node"), "node", {kind.name: kind}, nodes)
-    return replace(base, **more)  # type: ignore[arg-type]
+    return replace(base, **more)  # type: ignore[arg-type]  # fields by name
 
 
 def names(database: Database) -> list[str]:

@@ -162,7 +162,7 @@ def test_list_shows_only_what_was_asked_for(database: Database) -> None:
     cancel_job(database, "default", "d", now_s=NOW_S)
 
     def names(**wanted: object) -> list[str]:
-        return [job.name for job in list_jobs(database, **wanted).items]  # type: ignore[arg-type]
+        return [job.name for job in list_jobs(database, **wanted).items]  # type: ignore[arg-type]  # filters by name
 
     assert names(namespace="n") == ["b"]
     assert names(queue="q") == ["c"]

@@ -89,6 +89,6 @@ def test_both_files_of_slurm_are_one_format() -> None:
     "piece", ["\n", " ", "\t", "GPU0 \n", "GPU0 a ", "- ", "{", '"', "a,", "kind: ", "Switch 1 "]
 )
 def test_guessing_takes_no_time_even_of_texts_made_to_be_slow(piece: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     possible_formats(piece * 100_000)
-    assert time.perf_counter() - started < 1.0
+    assert time.process_time() - started < 1.0

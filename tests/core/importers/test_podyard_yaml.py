@@ -246,7 +246,7 @@ def test_rails_follow_the_gpus_where_no_table_is_given(
         ("nodes: []\nsets: {ups: {a: }}", "sets.ups.a", "missing; names are a hostlist"),
         ("nodes: []\nsets: {ups: {a b: n1}}", "sets.ups.a b", "'a b' is not a name"),
         ("nodes: []\nsets: {'': {a: n1}}", "sets.", "'' is not a name"),
-        ("nodes: []\nsets: {ups: {a: 'n[1-2000000]'}}", "sets.ups.a", "at most 1000000 are"),
+        ("nodes: []\nsets: {ups: {a: 'n[1-2000000]'}}", "sets.ups.a", "at most 300000 are"),
         ("nodes: []\nfabric: {level: {}}", "fabric.level", "unknown field; allowed are levels"),
         (
             "nodes: []\nfabric: {levels: {spine: {gbps_per_gpu: 1}}}",
