@@ -71,7 +71,7 @@ def rules_of_parallel(spec: JobSpec) -> tuple[Rule, ...]:
 def rules_of_role(spec: JobSpec, role: Role, *, alone: bool) -> tuple[Rule, ...]:
     """Rules that bind one role; with `alone`, those of the job are the role's own."""
     own = tuple(
-        Rule(JOB_GROUP, rule.within, rule.mode)
+        rule
         for rule in (*spec.rules, *role.rules)
         if rule.group == role.name or (alone and rule.group == JOB_GROUP)
     )

@@ -303,3 +303,10 @@ def test_counts_may_move_while_domains_are_tried() -> None:
     occupy(world, "n001", 0x0F)
     spec = role_gang(role("a", 2, gpus=3), role("b", 2, gpus=8), rules=(required("job", "rack"),))
     assert len(placed(world, spec).pods) == 4
+
+
+def test_a_rule_of_a_role_is_told_by_its_name() -> None:
+    world = World(make_cluster(racks=2, nodes_per_rack=2))
+    verdict = refused(world, role_gang(role("work", 3, rules=(required("work", "rack"),))))
+    assert verdict.rule == required("work", "rack")
+    assert "'work within rack, required'" in verdict.message
