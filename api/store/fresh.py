@@ -7,6 +7,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from api.store.bulk import among
+from api.store.newest import newest, newest_open_fact
 from api.store.rows import AnyRow, AnySelect
 from api.store.tables import facts, jobs, nodes, pods
 from api.store.topology import map_revision_select
@@ -140,8 +141,8 @@ def _newer_select() -> AnySelect:
     since = sa.bindparam("since", type_=sa.BigInteger)
     return sa.select(
         map_revision_select().label("map_revision"),
-        sa.exists().where(facts.c.applied_at.is_(None), facts.c.id > since).label("facts"),
-        sa.exists().where(nodes.c.revision > since).label("nodes"),
+        (newest_open_fact() > since).label("facts"),
+        (newest(nodes.c.revision) > since).label("nodes"),
     )
 
 

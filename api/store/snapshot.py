@@ -1,12 +1,14 @@
 """The world in memory: read whole from plain columns, then kept up by what changed since."""
 
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection
+from sqlalchemy import Column, ColumnElement, Connection
 
 from api.schemas.spec import load_rules, load_spec
 from api.store.engine import Database
+from api.store.newest import newest, newest_open_fact
 from api.store.nodes import aside_of
 from api.store.pods import read_resources
 from api.store.policy import parse_policy, policy_body
@@ -49,7 +51,30 @@ _POD_COLUMNS = (
     pods.c.exit_code,
 )
 _NODE_COLUMNS = (nodes.c.name, nodes.c.health, nodes.c.cordon_at, nodes.c.drain_at)
+Span: TypeAlias = tuple[int, int]
+"""First and last revision. Both ends are given so that PostgreSQL, which knows nothing of a new
+table yet, expects few rows and goes by the index."""
+
+
+def _between(column: Column[int]) -> ColumnElement[bool]:
+    return column.between(sa.bindparam("first"), sa.bindparam("last"))
+
+
 _UNENDED = jobs.c.state.not_in(sorted(FINAL))
+
+
+# Built once: the loop asks these after every revision.
+_CHANGED_NODES = sa.select(*_NODE_COLUMNS).where(_between(nodes.c.revision))
+_CHANGED_PODS = sa.select(*_POD_COLUMNS).where(_between(pods.c.revision))
+_CHANGED_JOBS = (
+    sa.select(
+        *_JOB_COLUMNS,
+        sa.case((jobs.c.spec_revision >= sa.bindparam("first"), jobs.c.spec)).label("spec"),
+    )
+    .where(_between(jobs.c.revision))
+    .order_by(jobs.c.age)
+)
+_OPEN_FACTS = sa.select(facts).where(facts.c.applied_at.is_(None)).order_by(facts.c.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +95,7 @@ def load_snapshot(db: Database) -> Snapshot:
     with db.read() as connection:
         news = _read_news(connection, -1)
         world = World(read_topology(db, connection).topology)
-        _set_nodes(world, connection, sa.true())
+        _set_nodes(world, connection, (0, news.revision))
         query = sa.select(*_JOB_COLUMNS, jobs.c.spec).where(_UNENDED).order_by(jobs.c.age)
         for row in connection.execute(query):
             world.put_job(_job_record(row, load_spec(row.spec)))
@@ -113,15 +138,16 @@ def follow_with_policy(db: Database, world: World) -> Policy | None:
 
 def _apply(db: Database, connection: Connection, world: World, news: "_News") -> None:
     since = world.revision
-    changed = _changed_pods(connection, since) if news.pods else []
+    span = (since + 1, news.revision)
+    changed = _changed_pods(connection, span) if news.pods else []
     if news.map_revision > since:
         # What left does so first: the new map may have no room for it any more.
         world.put_pods(pod for pod in changed if not pod.is_live)
         world.set_topology(read_topology(db, connection).topology)
     if news.nodes:
-        _set_nodes(world, connection, nodes.c.revision > since)
+        _set_nodes(world, connection, span)
     if news.jobs:
-        _put_changed_jobs(world, connection, since)
+        _put_changed_jobs(world, connection, span)
     world.put_pods(changed)
 
 
@@ -149,12 +175,12 @@ def _read_news(connection: Connection, since: int) -> _News:
 
 def _news_select() -> AnySelect:
     since = sa.bindparam("since", type_=sa.BigInteger)
-    changed = (sa.exists().where(table.c.revision > since) for table in (jobs, pods, nodes))
+    changed = (newest(table.c.revision) > since for table in (jobs, pods, nodes))
     return sa.select(
         sa.select(counter.c.revision).scalar_subquery(),
         map_revision_select(),
         policy_body(),
-        sa.exists().where(facts.c.applied_at.is_(None)),
+        newest_open_fact() > 0,
         *changed,
     )
 
@@ -162,23 +188,22 @@ def _news_select() -> AnySelect:
 _NEWS = _news_select()
 
 
-def _set_nodes(world: World, connection: Connection, wanted: ColumnElement[bool]) -> None:
-    for name, health, cordon_at, drain_at in connection.execute(
-        sa.select(*_NODE_COLUMNS).where(wanted)
-    ):
+def _set_nodes(world: World, connection: Connection, span: Span) -> None:
+    for name, health, cordon_at, drain_at in connection.execute(_CHANGED_NODES, _bounds(span)):
         world.set_node(name, aside=aside_of(health, cordon_at, drain_at))
 
 
-def _changed_pods(connection: Connection, since: int) -> list[PodRecord]:
-    query = sa.select(*_POD_COLUMNS).where(pods.c.revision > since)
-    return [_pod_record(row) for row in connection.execute(query)]
+def _bounds(span: Span) -> dict[str, int]:
+    return {"first": span[0], "last": span[1]}
 
 
-def _put_changed_jobs(world: World, connection: Connection, since: int) -> None:
+def _changed_pods(connection: Connection, span: Span) -> list[PodRecord]:
+    return [_pod_record(row) for row in connection.execute(_CHANGED_PODS, _bounds(span))]
+
+
+def _put_changed_jobs(world: World, connection: Connection, span: Span) -> None:
     """Jobs that changed; a spec is sent only where it is new or changed itself."""
-    spec = sa.case((jobs.c.spec_revision > since, jobs.c.spec)).label("spec")
-    query = sa.select(*_JOB_COLUMNS, spec).where(jobs.c.revision > since).order_by(jobs.c.age)
-    for row in connection.execute(query):
+    for row in connection.execute(_CHANGED_JOBS, _bounds(span)):
         known = world.jobs.get(row.uid)
         if row.state in FINAL:
             if known is not None:
@@ -194,7 +219,6 @@ def _put_changed_jobs(world: World, connection: Connection, since: int) -> None:
 
 
 def _open_facts(connection: Connection) -> list[Fact]:
-    query = sa.select(facts).where(facts.c.applied_at.is_(None)).order_by(facts.c.id)
     return [
         Fact(
             id=row.id,
@@ -206,7 +230,7 @@ def _open_facts(connection: Connection) -> list[Fact]:
             pod_state=PodState(row.pod_state) if row.pod_state is not None else None,
             exit_code=row.exit_code,
         )
-        for row in connection.execute(query)
+        for row in connection.execute(_OPEN_FACTS)
     ]
 
 

@@ -255,6 +255,12 @@ facts = sa.Table(
     sa.Column("applied_at", sa.Double),
     sa.Index(
         "ix_facts_open",
+        "id",
+        sqlite_where=sa.text("applied_at IS NULL"),
+        postgresql_where=sa.text("applied_at IS NULL"),
+    ),
+    sa.Index(
+        "ix_facts_job_open",
         "job_uid",
         "id",
         sqlite_where=sa.text("applied_at IS NULL"),

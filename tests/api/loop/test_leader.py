@@ -114,3 +114,38 @@ def test_sign_of_life_is_of_an_epoch(database: Database) -> None:
             assert not rival.try_lock(7)
             session.unlock(7)
             assert rival.try_lock(7)
+
+
+@pytest.mark.parametrize("database_kind", ["postgresql"], indirect=True)
+def test_leader_whose_session_is_cut_notices_and_may_lead_again(
+    database: Database, leaders: tuple[Leader, Leader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "BEAT_S", 0.01)
+    first, _ = leaders
+    assert first.try_lead()
+    thread = next(t for t in threading.enumerate() if t.name == "podyard-leader")
+    with database.engine.begin() as connection:
+        query = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'"
+        connection.execute(sa.text(query)).all()
+    thread.join(10)
+    assert first.epoch is None
+    assert first.try_lead()
+    assert first.epoch == 2
+
+
+def test_candidate_that_comes_too_late_does_not_lead(
+    database: Database, leaders: tuple[Leader, Leader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another begins the epoch between the candidate's look and its claim."""
+
+    def late(db: Database, after: int, holder: str, *, now_s: float) -> int | None:
+        assert take_epoch(db, after, "another", now_s=now_s) == 1
+        return take_epoch(db, after, holder, now_s=now_s)
+
+    monkeypatch.setattr(module, "take_epoch", late)
+    first, _ = leaders
+    assert not first.try_lead()
+    assert read_leader(database).holder == "another"
+    monkeypatch.undo()
+    assert first.try_lead()
+    assert first.epoch == 2

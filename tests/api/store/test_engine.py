@@ -149,6 +149,20 @@ def test_waiting_ends_when_time_is_up_or_the_database_is_closed(database: Databa
     assert not waiter.is_alive()
 
 
+@pytest.mark.parametrize("database_kind", ["postgresql"], indirect=True)
+def test_connection_that_was_cut_while_idle_is_replaced_unseen(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("api.store.connect.TRUSTED_S", 0.0)
+    with database.read() as connection:
+        cut = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
+    with closing(open_database(database.url)) as other, other.engine.begin() as connection:
+        connection.exec_driver_sql(f"SELECT pg_terminate_backend({cut})")
+    with database.write(0.0) as tx:
+        emit(tx)
+        assert tx.connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one() != cut
+
+
 def test_waiting_for_what_is_there_already_returns_at_once(database: Database) -> None:
     with database.write(0.0) as tx:
         emit(tx)

@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from api.store import inventory as module
 from api.store.commit import commit
 from api.store.engine import Database
 from api.store.errors import NotFound
 from api.store.events import current_revision, list_events
 from api.store.ledger import audit_ledger
 from api.store.nodes import cordon_node, get_node, import_inventory, list_nodes
-from api.store.topology import load_topology
+from api.store.topology import build_stored, load_topology
 from api.store.views import ImportResult
 from scheduler.errors import InventoryError
 from scheduler.model.lifecycle import JobState
@@ -25,6 +26,7 @@ from scheduler.model.node import (
 )
 from scheduler.model.plan import Plan
 from scheduler.model.resources import Resources
+from scheduler.topology.build import Built
 from tests.api.store.build import NOW_S, bind, job_move, load_cluster, make_pod, make_spec, submit
 from tests.builders import make_inventory, make_node, make_type
 
@@ -273,6 +275,26 @@ def test_topology_is_built_once_for_each_inventory(database: Database) -> None:
     assert load_topology(database) is first
     load_cluster(database, 8)
     assert load_topology(database) is not first
+
+
+def test_import_takes_account_of_one_that_came_while_it_was_built(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load(database, small(make_node("a", rack="r1")))
+    calls: list[int] = []
+
+    def slow(inventory: Inventory) -> Built:
+        calls.append(len(inventory.nodes))
+        if len(calls) == 1:
+            load(database, small(make_node("b", rack="r2")))
+        return build_stored(inventory)
+
+    monkeypatch.setattr(module, "build_stored", slow)
+    result = load(database, small(make_node("c", rack="r3")))
+    assert counts(result) == (1, 0, 0, 0, 0)
+    assert calls == [2, 2, 3]
+    assert names(database) == ["a", "b", "c"]
+    assert load_topology(database).topology.node_count == 3
 
 
 def test_large_import_is_written_in_bulk(database: Database) -> None:

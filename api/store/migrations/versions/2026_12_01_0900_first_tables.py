@@ -276,9 +276,17 @@ def _create_history() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_facts")),
     )
     op.create_index(
-        "ix_facts_open",
+        "ix_facts_job_open",
         "facts",
         ["job_uid", "id"],
+        unique=False,
+        sqlite_where=sa.text("applied_at IS NULL"),
+        postgresql_where=sa.text("applied_at IS NULL"),
+    )
+    op.create_index(
+        "ix_facts_open",
+        "facts",
+        ["id"],
         unique=False,
         sqlite_where=sa.text("applied_at IS NULL"),
         postgresql_where=sa.text("applied_at IS NULL"),

@@ -1,0 +1,97 @@
+"""What a cycle read and decided, as lines of text: a word, a space, JSON.
+
+Every field is written, defaults too, so that a past decision means the same when defaults change.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from pydantic import TypeAdapter
+
+from scheduler.model.ids import JobId
+from scheduler.model.job import JobSpec
+from scheduler.model.node import Inventory, NodeRecord
+from scheduler.model.plan import Fact, JobRecord, Plan, PodRecord
+
+_MAP = TypeAdapter(Inventory)
+_NODES = TypeAdapter(tuple[NodeRecord, ...])
+_ASIDE = TypeAdapter(dict[str, str | None])
+_JOB = TypeAdapter(JobRecord)
+_JOBS = TypeAdapter(tuple[JobRecord, ...])
+_PODS = TypeAdapter(tuple[PodRecord, ...])
+_FACTS = TypeAdapter(tuple[Fact, ...])
+_PLAN = TypeAdapter(Plan)
+
+_SPEC_ALONE = {"__all__": {"spec"}}
+
+
+def dump_map(inventory: Inventory) -> bytes:
+    """An inventory without its nodes, which may be very many."""
+    return _MAP.dump_json(replace(inventory, nodes=()))
+
+
+def load_map(text: bytes, nodes: Sequence[NodeRecord]) -> Inventory:
+    return replace(_MAP.validate_json(text), nodes=tuple(nodes))
+
+
+def dump_nodes(nodes: Sequence[NodeRecord]) -> bytes:
+    return _NODES.dump_json(tuple(nodes))
+
+
+def load_nodes(text: bytes) -> tuple[NodeRecord, ...]:
+    return _NODES.validate_json(text)
+
+
+def dump_aside(aside: Mapping[str, str | None]) -> bytes:
+    """Why nodes take no new pods, by name; None = they do."""
+    return _ASIDE.dump_json(dict(aside))
+
+
+def load_aside(text: bytes) -> dict[str, str | None]:
+    return _ASIDE.validate_json(text)
+
+
+def dump_jobs(jobs: Sequence[JobRecord]) -> bytes:
+    return _JOBS.dump_json(tuple(jobs))
+
+
+def load_jobs(text: bytes) -> tuple[JobRecord, ...]:
+    return _JOBS.validate_json(text)
+
+
+def dump_standing(jobs: Sequence[JobRecord]) -> bytes:
+    """Jobs without what their owners asked for, which is known already."""
+    return _JOBS.dump_json(tuple(jobs), exclude=_SPEC_ALONE)
+
+
+def load_standing(text: bytes, spec_of: Callable[[JobId], JobSpec]) -> tuple[JobRecord, ...]:
+    """The same with what is known of them."""
+    return tuple(
+        _JOB.validate_python({**item, "spec": spec_of(JobId(item["uid"]))})
+        for item in json.loads(text)
+    )
+
+
+def dump_pods(pods: Sequence[PodRecord]) -> bytes:
+    return _PODS.dump_json(tuple(pods))
+
+
+def load_pods(text: bytes) -> tuple[PodRecord, ...]:
+    return _PODS.validate_json(text)
+
+
+def dump_facts(facts: Sequence[Fact]) -> bytes:
+    return _FACTS.dump_json(tuple(facts))
+
+
+def load_facts(text: bytes) -> list[Fact]:
+    return list(_FACTS.validate_json(text))
+
+
+def dump_plan(plan: Plan) -> bytes:
+    return _PLAN.dump_json(plan)
+
+
+def load_plan(text: bytes) -> Plan:
+    return _PLAN.validate_json(text)

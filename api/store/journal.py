@@ -1,0 +1,175 @@
+"""A world that keeps a journal of what it is told, from which it can be made again.
+
+The text of a journal is lines of `word JSON`; see `api/schemas/decision.py`. Applied to an empty
+world, or to the one that the lines before have made, they give an equal world back.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TypeVar
+
+from api.schemas import decision as text
+from scheduler.cluster.world import World
+from scheduler.errors import InvariantError
+from scheduler.model.ids import JobId
+from scheduler.model.job import JobSpec
+from scheduler.model.lifecycle import FINAL
+from scheduler.model.node import Inventory, NodeRecord
+from scheduler.model.plan import JobRecord, PodRecord
+from scheduler.topology.build import build
+from scheduler.topology.tree import Topology
+
+CHUNK = 500
+"""Records in one line: writing it takes a millisecond or two, then others get their turn."""
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """A copy of a world; its records never change, so another thread may read it."""
+
+    topology: Topology
+    aside: dict[str, str | None]
+    jobs: list[JobRecord]
+    pods: list[PodRecord]
+
+    def __len__(self) -> int:
+        return len(self.topology.nodes) + len(self.jobs) + len(self.pods)
+
+    def lines(self) -> Iterator[bytes]:
+        """The whole world as text."""
+        yield b"map " + text.dump_map(inventory_of(self.topology))
+        for nodes in _chunks(self.topology.nodes):
+            yield b"map-nodes " + text.dump_nodes(nodes)
+        yield b"built {}"
+        yield b"aside " + text.dump_aside(self.aside)
+        for jobs in _chunks(self.jobs):
+            yield b"jobs " + text.dump_jobs(jobs)
+        for pods in _chunks(self.pods):
+            yield b"pods " + text.dump_pods(pods)
+
+
+class JournalWorld(World):
+    """A world that notes what it is told.
+
+    Attributes:
+        told: Since it was taken last, in order.
+        is_remade: It has a new map, which is not noted: what is told from then on has to stand on
+            a copy of the whole.
+    """
+
+    def __init__(self, topology: Topology) -> None:
+        self.told: list[dict[str, str | None] | JobRecord | list[PodRecord]] = []
+        self.is_remade = True
+        self._known_specs: dict[JobId, JobSpec] = {}
+        super().__init__(topology)
+
+    def set_topology(self, topology: Topology) -> None:
+        self.is_remade = True
+        super().set_topology(topology)
+
+    def set_node(self, name: str, *, aside: str | None) -> None:
+        if not self.is_remade:
+            self.told.append({name: aside})
+        super().set_node(name, aside=aside)
+
+    def put_job(self, job: JobRecord) -> None:
+        if not self.is_remade:
+            self.told.append(job)
+        super().put_job(job)
+
+    def put_pods(self, pods: Iterable[PodRecord]) -> None:
+        arrived = list(pods)
+        if arrived and not self.is_remade:
+            self.told.append(arrived)
+        super().put_pods(arrived)
+
+    def freeze(self) -> Frozen:
+        """A copy of everything that was told so far; what is told from now on stands on it."""
+        self.told, self.is_remade = [], False
+        self._known_specs = {uid: job.spec for uid, job in self.jobs.items()}
+        of_jobs = [pod for pods in self.pods.values() for pod in pods.values()]
+        others = [pod for pod in self._held.values() if pod.uid not in self.pods.get(pod.job, {})]
+        return Frozen(self.topology, dict(self._aside), list(self.jobs.values()), of_jobs + others)
+
+    def take(self) -> Iterator[bytes]:
+        """What was told since the last time, as text, and forget it."""
+        told, self.told = self.told, []
+        for item in told:
+            if isinstance(item, JobRecord):
+                yield self._job_line(item)
+            elif isinstance(item, list):
+                yield b"pods " + text.dump_pods(item)
+            else:
+                yield b"aside " + text.dump_aside(item)
+
+    def _job_line(self, job: JobRecord) -> bytes:
+        if self._known_specs.get(job.uid) is job.spec:
+            line = b"standing " + text.dump_standing((job,))
+        else:
+            line = b"jobs " + text.dump_jobs((job,))
+        if job.state in FINAL:
+            self._known_specs.pop(job.uid, None)
+        else:
+            self._known_specs[job.uid] = job.spec
+        return line
+
+
+class Reader:
+    """Makes a world again from the lines of a journal."""
+
+    def __init__(self) -> None:
+        self.world = World(build(Inventory("", ("node",), "node", {}, ())).topology)
+        self._specs: dict[JobId, JobSpec] = {}
+        self._map: bytes = b""
+        self._nodes: list[NodeRecord] = []
+
+    def read(self, line: bytes) -> None:
+        """Tell the world one line."""
+        word, _, body = line.partition(b" ")
+        match word:
+            case b"map":
+                self._map, self._nodes = body, []
+            case b"map-nodes":
+                self._nodes += text.load_nodes(body)
+            case b"built":
+                self.world = World(build(text.load_map(self._map, self._nodes)).topology)
+                self._specs = {}
+            case b"aside":
+                for name, aside in text.load_aside(body).items():
+                    self.world.set_node(name, aside=aside)
+            case b"jobs":
+                self._put(text.load_jobs(body))
+            case b"standing":
+                self._put(text.load_standing(body, self._specs.__getitem__))
+            case b"pods":
+                self.world.put_pods(text.load_pods(body))
+            case _:
+                raise InvariantError(f"a journal has a line of kind {word!r}")
+
+    def _put(self, jobs: Sequence[JobRecord]) -> None:
+        for job in jobs:
+            self._specs[job.uid] = job.spec
+            self.world.put_job(job)
+
+
+def inventory_of(topology: Topology) -> Inventory:
+    """An inventory that makes this topology."""
+    return Inventory(
+        cluster=topology.cluster,
+        levels=topology.level_names,
+        scale_up=topology.scale_up,
+        node_types={kind.name: replace(kind) for kind in topology.kinds},
+        nodes=topology.nodes,
+        racks=tuple(topology.racks.values()),
+        sets=topology.sets,
+        fabric=topology.fabric,
+    )
+
+
+def _chunks(items: Sequence[Item]) -> Iterator[tuple[Item, ...]]:
+    rest = iter(items)
+    while chunk := tuple(islice(rest, CHUNK)):
+        yield chunk
