@@ -3,10 +3,11 @@
 A decision reads only these counts; nodes and GPUs are looked at once a place is chosen.
 """
 
-from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from scheduler.cluster.buckets import Buckets
+from scheduler.cluster.floors import Floors, Units
 from scheduler.cluster.nodes import NodeTable
 from scheduler.model.job import Toleration
 from scheduler.model.node import Taint, TaintEffect
@@ -23,6 +24,7 @@ class Shape:
         single: At most one such pod on a node.
         labels: Labels the node must have, sorted.
         nodes: Names of the only nodes allowed; empty = any.
+        named: Indices of levels at which the node must have a place, since a rule binds there.
     """
 
     node_type: str | None = None
@@ -32,57 +34,14 @@ class Shape:
     labels: tuple[tuple[str, str], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     nodes: frozenset[str] = frozenset()
+    named: tuple[int, ...] = ()
 
 
-class Buckets:
-    """Domains by their count, as bitmasks: the tightest that holds n is found without a scan."""
+FLOORS_LIMIT = 32
+"""Sets of units whose capacities are kept for one shape; the one used longest ago goes first."""
 
-    __slots__ = ("counts", "masks")
-
-    def __init__(self, counts: list[int]) -> None:
-        grouped: dict[int, list[int]] = {}
-        for index, count in enumerate(counts):
-            grouped.setdefault(count, []).append(index)
-        self.masks = {count: _mask_of(members) for count, members in grouped.items()}
-        self.counts = sorted(self.masks)
-
-    def move(self, index: int, old: int, new: int) -> None:
-        bit = 1 << index
-        left = self.masks[old] ^ bit
-        if left:
-            self.masks[old] = left
-        else:
-            del self.masks[old]
-            del self.counts[bisect_left(self.counts, old)]
-        if new in self.masks:
-            self.masks[new] |= bit
-        else:
-            self.masks[new] = bit
-            insort(self.counts, new)
-
-    def at_least(self, wanted: int) -> Iterator[int]:
-        """Indices with a count of at least `wanted`: smallest count first, then by index."""
-        for count in self.counts[bisect_left(self.counts, wanted) :]:
-            yield from bits(self.masks[count])
-
-    @property
-    def largest(self) -> int:
-        return self.counts[-1] if self.counts else 0
-
-
-def bits(mask: int) -> Iterator[int]:
-    """Set bits of a mask, ascending."""
-    while mask:
-        low = mask & -mask
-        yield low.bit_length() - 1
-        mask ^= low
-
-
-def _mask_of(indices: list[int]) -> int:
-    raw = bytearray(indices[-1] // 8 + 1)
-    for index in indices:
-        raw[index >> 3] |= 1 << (index & 7)
-    return int.from_bytes(raw, "little")
+CHANGES_KEPT = 50_000
+"""Changes of slots after which their log is cut, and what is further behind starts anew."""
 
 
 class View:
@@ -101,6 +60,7 @@ class View:
         self.table = table
         self.shape = shape
         self.topology = table.topology
+        self._floors: dict[Units, Floors] = {}
         self.eligible = _eligible(table, shape)
         kind = next((t for t in self.topology.kinds if t.name == shape.node_type), None)
         self.takes_whole_nodes = kind is not None and kind.gpus == shape.gpus
@@ -122,6 +82,30 @@ class View:
         self._by_free: Buckets | None = None
         self.tightness: list[int] = []
         self.version = table.version
+        # What is kept of these counts starts anew: nobody knows a version as old as this.
+        self._log: list[int] = []
+        self._log_start = getattr(self, "changes", -1) + 1
+
+    @property
+    def changes(self) -> int:
+        """Grows with every node whose slots changed."""
+        return self._log_start + len(self._log)
+
+    def changed_since(self, changes: int) -> list[int] | None:
+        """Nodes whose slots changed, each at least once; None when that is no longer known."""
+        return None if changes < self._log_start else self._log[changes - self._log_start :]
+
+    def floors(self, units: Units) -> Floors:
+        """Capacities in whole units, as of the last sync."""
+        found = self._floors.pop(units, None)
+        if found is None:
+            found = Floors(self, units)
+            if len(self._floors) >= FLOORS_LIMIT:
+                del self._floors[next(iter(self._floors))]
+        else:
+            found.sync()
+        self._floors[units] = found
+        return found
 
     def sync(self) -> None:
         """Take account of every edit since the last call."""
@@ -143,6 +127,10 @@ class View:
                 self.tightness[node] = tight
         if new == old:
             return
+        if len(self._log) >= CHANGES_KEPT:
+            self._log_start += len(self._log)
+            self._log = []
+        self._log.append(node)
         last = len(self.counts) - 1
         for level in range(last):
             domain = self.topology.place[level][node]
@@ -218,6 +206,8 @@ def why_not(table: NodeTable, shape: Shape, node: int) -> str | None:
         return "labels"
     if _barred(record.taints, shape.tolerations):
         return "tainted"
+    if any(topology.levels[level].is_blank(topology.place[level][node]) for level in shape.named):
+        return "no_place_at_the_level"
     if table.aside[node] is not None:
         return table.aside[node]
     if shape.gpus and table.free[node].bit_count() < shape.gpus:
@@ -250,6 +240,10 @@ def _eligible(table: NodeTable, shape: Shape) -> list[bool]:
             ok and wanted <= record.labels.items()
             for ok, record in zip(out, topology.nodes, strict=True)
         ]
+    for level in shape.named:
+        if topology.blanks[level]:
+            names = topology.levels[level].names
+            out = [ok and names[d] != "" for ok, d in zip(out, topology.place[level], strict=True)]
     return [
         ok and not (record.taints and _barred(record.taints, shape.tolerations))
         for ok, record in zip(out, topology.nodes, strict=True)

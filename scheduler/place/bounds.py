@@ -61,6 +61,14 @@ def level_of(name: str, topology: Topology, node_type: NodeType | None) -> int |
     return topology.level_index.get(name)
 
 
+def named_levels(
+    topology: Topology, node_type: NodeType | None, rules: Iterable[Rule]
+) -> tuple[int, ...]:
+    """Levels at which nodes must have a place: what lies nowhere does not lie in one domain."""
+    found = {level_of(rule.within, topology, node_type) for rule in rules}
+    return tuple(sorted(level for level in found if level is not None and topology.blanks[level]))
+
+
 def rules_of_parallel(spec: JobSpec) -> tuple[Rule, ...]:
     """Explicit rules and the one default: tp inside the scale-up domain, unless tp has its own."""
     if any(rule.group == "tp" for rule in spec.rules):

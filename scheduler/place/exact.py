@@ -61,7 +61,10 @@ def pack_exactly(
             m[1],
         ),
     )
-    views = {role.name: trial.view(shape_of(spec, role, None)) for role in spec.roles}
+    views = {
+        role.name: trial.view(shape_of(trial.table.topology, spec, role, None))
+        for role in spec.roles
+    }
     nodes = [n for n in range(lo, hi) if any(view.slots[n] for view in views.values())]
     if len(members) * len(nodes) > STEP_LIMIT:
         return None, True
@@ -94,8 +97,8 @@ def _different_nodes(search: _Search, role: Role) -> list[int]:
     """Nodes that can take one more member of the role, tightest first, one of each kind."""
     table = search.trial.table
     kind = search.type_of_role.get(role.name)
-    eligible = search.trial.view(shape_of(search.spec, role, None)).eligible
-    shape = shape_of(search.spec, role, None)
+    eligible = search.trial.view(shape_of(table.topology, search.spec, role, None)).eligible
+    shape = shape_of(table.topology, search.spec, role, None)
     alike: dict[tuple[object, ...], int] = {}
     for node in search.nodes:
         node_type = table.topology.types[node]

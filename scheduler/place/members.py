@@ -3,19 +3,25 @@
 from scheduler.cluster.nodes import Held
 from scheduler.cluster.trial import Trial
 from scheduler.cluster.view import Shape
-from scheduler.model.job import JobSpec, Role, Rule
+from scheduler.model.job import JOB_GROUP, JobSpec, Mode, Role, Rule
 from scheduler.model.lifecycle import Reason
 from scheduler.model.node import NodeType
 from scheduler.model.placement import NoFit, PodPlace
 from scheduler.parallel.units import Members
-from scheduler.place.bounds import rules_of_role
+from scheduler.place.bounds import named_levels, rules_of_role
 from scheduler.place.room import Scope
 from scheduler.place.uniform import Ask, Settled, place_settled, required_wants, settle
 from scheduler.place.verdict import missing_level, shortfall
+from scheduler.topology.tree import Topology
 
 
-def shape_of(spec: JobSpec, role: Role, node_type: NodeType | None) -> Shape:
+def shape_of(topology: Topology, spec: JobSpec, role: Role, node_type: NodeType | None) -> Shape:
     """What one member of a role asks of its node."""
+    rules = (
+        *(rule for rule in spec.rules if rule.group in (JOB_GROUP, role.name)),
+        *role.rules,
+        *(role.parts.rules if role.parts is not None else ()),
+    )
     return Shape(
         node_type=None if node_type is None else node_type.name,
         gpus=role.gpus,
@@ -24,6 +30,7 @@ def shape_of(spec: JobSpec, role: Role, node_type: NodeType | None) -> Shape:
         labels=tuple(sorted(spec.labels.items())),
         tolerations=spec.tolerations,
         nodes=frozenset(spec.nodes),
+        named=named_levels(topology, node_type, [r for r in rules if r.mode is Mode.REQUIRED]),
     )
 
 
@@ -88,7 +95,7 @@ def ask_for_role(
 ) -> Ask:
     """Equal members of one role as the uniform search takes them."""
     return Ask(
-        view=trial.view(shape_of(spec, role, node_type)),
+        view=trial.view(shape_of(trial.table.topology, spec, role, node_type)),
         units=Members(role, pods),
         rules=rules_of_role(spec, role, alone=alone),
         node_type=node_type,

@@ -69,7 +69,7 @@ def _scopes(trial: Trial, spec: JobSpec, required: int | None, cut: Cut) -> Iter
     """Domains in which the job might fit: innermost levels first, the tightest first in each."""
     topology = trial.table.topology
     largest = max(spec.roles, key=lambda r: (r.gpus, r.min))
-    shape = shape_of(spec, largest, None)
+    shape = shape_of(trial.table.topology, spec, largest, None)
     for level in range(len(topology.levels) - 1, (-1 if required is None else required - 1), -1):
         blank = topology.levels[level].is_blank
         # A list, since counts move while the caller tries a domain.
@@ -89,7 +89,8 @@ def _scopes(trial: Trial, spec: JobSpec, required: int | None, cut: Cut) -> Iter
 def _each_fits(trial: Trial, spec: JobSpec, scope: Scope) -> bool:
     """Whether every role's minimum would fit in the domain by itself."""
     return all(
-        trial.view(shape_of(spec, role, None)).counts[scope[0]][scope[1]] >= role.min
+        trial.view(shape_of(trial.table.topology, spec, role, None)).counts[scope[0]][scope[1]]
+        >= role.min
         for role in spec.roles
     )
 

@@ -5,7 +5,9 @@ from dataclasses import replace
 from scheduler.cluster.trial import Trial
 from scheduler.cluster.view import Shape
 from scheduler.model.job import (
+    JOB_GROUP,
     JobSpec,
+    Mode,
     ParallelSizes,
     Rule,
     default_gpus_per_pod,
@@ -14,7 +16,7 @@ from scheduler.model.lifecycle import Reason
 from scheduler.model.node import NodeType
 from scheduler.model.placement import NoFit, Placement, PodPlace
 from scheduler.parallel.units import PodGrid
-from scheduler.place.bounds import rules_of_parallel
+from scheduler.place.bounds import named_levels, rules_of_parallel
 from scheduler.place.kept import Member, broken_rules
 from scheduler.place.members import node_types_for
 from scheduler.place.roles import place_roles
@@ -88,6 +90,15 @@ def ask_for_parallel(
     trial: Trial, spec: JobSpec, sizes: ParallelSizes, node_type: NodeType, gpus: int
 ) -> Ask:
     """The pods of a parallel job on one node type as the uniform search takes them."""
+    units = PodGrid(sizes, gpus)
+    rules = rules_of_parallel(spec)
+    # A group inside one pod lies in one domain wherever its node is.
+    binding = [
+        rule
+        for rule in rules
+        if rule.mode is Mode.REQUIRED
+        and (rule.group == JOB_GROUP or units.unit(frozenset({rule.group})) > 1)
+    ]
     shape = Shape(
         node_type=node_type.name,
         gpus=gpus,
@@ -96,9 +107,9 @@ def ask_for_parallel(
         labels=tuple(sorted(spec.labels.items())),
         tolerations=spec.tolerations,
         nodes=frozenset(spec.nodes),
+        named=named_levels(trial.table.topology, node_type, binding),
     )
-    units = PodGrid(sizes, gpus)
-    return Ask(trial.view(shape), units, rules_of_parallel(spec), node_type, units.pods)
+    return Ask(trial.view(shape), units, rules, node_type, units.pods)
 
 
 def _no_such_node(spec: JobSpec) -> NoFit:

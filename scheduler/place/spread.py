@@ -1,6 +1,5 @@
 """Which domains take how many pods: the tightest one, the fewest inside it, the last tight."""
 
-from collections.abc import Iterable
 from itertools import islice
 
 from scheduler.errors import invariant
@@ -9,7 +8,7 @@ from scheduler.place.room import Room, Scope
 Piece = tuple[int, int, int]
 """(node_lo, node_hi, pods): so many pods on the nodes of a range."""
 
-CANDIDATE_LIMIT = 16
+CANDIDATE_LIMIT = 8
 """Equally possible domains that are compared for what is left free. They tie in every rule and in
 predicted time; the limit bounds only how well the rest stays packed."""
 
@@ -59,13 +58,10 @@ def spread(room: Room, at: Scope, wanted: int, out: list[Piece], soft: Soft | No
                 )
             )
         return
-    if level < 0:
-        children: Iterable[int] = range(len(topology.levels[0].names))
-    else:
-        children = range(
-            topology.levels[level].child_lo[domain], topology.levels[level].child_hi[domain]
-        )
-    capacities = [(room.pods(level + 1, c), c) for c in children]
+    lo, hi = 0, len(topology.levels[0].names)
+    if level >= 0:
+        lo, hi = topology.levels[level].child_lo[domain], topology.levels[level].child_hi[domain]
+    capacities = list(zip(room.pods_of(level + 1, lo, hi), range(lo, hi), strict=True))
     if soft is not None and soft[0] == level + 1:
         shares = whole_first(capacities, wanted, soft[1])
     else:
@@ -152,7 +148,8 @@ def _inner_domains(room: Room, level: int, domain: int, wanted: int) -> int:
         room.topology.levels[level].child_lo[domain],
         room.topology.levels[level].child_hi[domain],
     )
-    return len(fewest([(room.pods(inner, c), c) for c in range(lo, hi)], wanted))
+    capacities = list(zip(room.pods_of(inner, lo, hi), range(lo, hi), strict=True))
+    return len(fewest(capacities, wanted))
 
 
 def _tightest_node(room: Room, wanted: int) -> int:
@@ -163,14 +160,12 @@ def _tightest_node(room: Room, wanted: int) -> int:
         lo, hi = topology.inside(*room.scope, last)
         fitting = [n for n in range(lo, hi) if view.slots[n] >= wanted]
     else:
-        fitting = []
-        for node in view.tight_nodes():
-            if view.slots[node] >= wanted:
-                fitting.append(node)
-                if len(fitting) >= CANDIDATE_LIMIT:
-                    break
+        tight = (node for node in view.tight_nodes() if view.slots[node] >= wanted)
+        fitting = list(islice(tight, 1))
         if last > 0 and fitting and _is_empty(room, fitting[0]):
             fitting = _in_tight_domain(room, wanted) or fitting
+        else:
+            fitting += islice(tight, CANDIDATE_LIMIT - 1)
 
     def key(node: int) -> tuple[object, ...]:
         outer = tuple(view.counts[up][topology.place[up][node]] for up in range(last - 1, -1, -1))

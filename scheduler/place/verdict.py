@@ -19,6 +19,7 @@ SET_ASIDE_WORDS = {
     "other_node_type": "of another type",
     "too_few_gpus": "with too few GPUs",
     "labels": "without the labels",
+    "no_place_at_the_level": "without a place at the level of a rule",
 }
 
 NEVER = "never fits, even with every node empty: "

@@ -1,13 +1,18 @@
 """Counts that follow edits, and edits that roll back."""
 
+from itertools import product
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.cluster import nodes as nodes_module
+from scheduler.cluster import view as view_module
+from scheduler.cluster.buckets import Buckets
+from scheduler.cluster.floors import Floors
 from scheduler.cluster.nodes import Held, NodeTable
 from scheduler.cluster.trial import VIEW_LIMIT, Trial
-from scheduler.cluster.view import Buckets, Shape, View, why_not
+from scheduler.cluster.view import Shape, View, why_not
 from scheduler.errors import InvariantError
 from scheduler.model.resources import NOTHING, Resources, full_mask, indices_of, mask_of
 from tests.builders import make_cluster, make_type
@@ -18,6 +23,8 @@ SHAPES = [
     Shape(None, 2),
     Shape(None, 0, Resources(cpu_milli=30_000)),
 ]
+
+UNITS = [((2, 2),), ((1, 3),), ((0, 6), (2, 2)), ((1, 4), (3, 2))]
 
 
 def test_masks_and_indices_are_two_spellings() -> None:
@@ -33,6 +40,9 @@ def test_counts_kept_by_edits_equal_counts_made_anew(edits: list[tuple[int, int,
     table = NodeTable(make_cluster(racks=2, nodes_per_rack=4, leaves=2))
     trial = Trial(table)
     views = [trial.view(shape) for shape in SHAPES]
+    for view, units in product(views, UNITS):
+        for level in range(units[-1][0] + 1):
+            view.floors(units).buckets(level)
     for view in views:
         for level in range(len(view.counts)):
             view.buckets(level)
@@ -53,6 +63,11 @@ def test_counts_kept_by_edits_equal_counts_made_anew(edits: list[tuple[int, int,
             assert kept.buckets(level).masks == fresh.buckets(level).masks
             assert kept.buckets(level).counts == fresh.buckets(level).counts
         assert list(kept.tight_nodes()) == list(fresh.tight_nodes())
+        for units in UNITS:
+            floors, anew = kept.floors(units), Floors(fresh, units)
+            assert (floors.caps, floors.total) == (anew.caps, anew.total)
+            for level in range(units[-1][0] + 1):
+                assert floors.buckets(level).masks == anew.buckets(level).masks
         for node, slots in enumerate(fresh.slots):
             assert (slots > 0) == (why_not(table, shape, node) is None)
 
@@ -132,3 +147,32 @@ def test_why_not_names_the_first_bar() -> None:
     assert why_not(table, Shape(None, 1, nodes=frozenset({"x"})), 0) == "not_listed"
     table.set_aside(0, "cordoned")
     assert why_not(table, Shape(None, 1), 0) == "cordoned"
+
+
+def test_whole_units_start_anew_when_the_log_of_changes_was_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(view_module, "CHANGES_KEPT", 1)
+    trial = Trial(NodeTable(make_cluster()))
+    shape = Shape("h100-8", 8, single=True)
+    assert trial.view(shape).floors(((2, 3),)).total == 6
+    for node in (0, 1, 4):
+        trial.hold(Held(node, 0xFF, NOTHING))
+    assert trial.view(shape).floors(((2, 3),)).total == 3
+
+
+def test_a_view_keeps_a_bounded_number_of_unit_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(view_module, "FLOORS_LIMIT", 1)
+    view = Trial(NodeTable(make_cluster())).view(Shape("h100-8", 8, single=True))
+    first = view.floors(((2, 2),))
+    view.floors(((2, 3),))
+    assert view.floors(((2, 2),)) is not first
+
+
+def test_domains_of_several_chunks_are_found_in_order() -> None:
+    counts = [1 if i in {5, 1_030, 5_000} else 0 for i in range(6_000)]
+    buckets = Buckets(counts)
+    assert list(buckets.at_least(1)) == [5, 1_030, 5_000]
+    assert buckets.size(0) == 5_997
+    buckets.move(1_030, 1, 2)
+    assert list(buckets.at_least(1)) == [5, 5_000, 1_030]
