@@ -1,6 +1,7 @@
 """The main job, end to end: a service, a cluster of 1,024 GPUs, a 70B job placed two ways.
 
-Started by `make demo`. The service runs on SQLite in a folder of its own. On a terminal it stays up
+Started by `make demo`. The service runs on SQLite in a folder of its own, on port 8080 if that is
+free. On a terminal it stays up
 at the end; elsewhere, or with DEMO_EXIT=1, it ends.
 """
 
@@ -23,6 +24,7 @@ from client.http import Client
 from client.shapes import Job, Pod
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+USUAL_PORT = 8080
 READY_S = 30.0
 PLACED_S = 30.0
 
@@ -51,6 +53,8 @@ class Counted:
 
 
 def main() -> int:
+    # So that whoever ends the demo ends its service too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with (
         tempfile.TemporaryDirectory(prefix="podyard-demo-") as folder,
         service(Path(folder)) as url,
@@ -170,9 +174,7 @@ def say(text: str) -> None:
 @contextmanager
 def service(folder: Path) -> Iterator[str]:
     """A service of our own on a free port, ended however we end."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
     command = [sys.executable, "-m", "api.command", "serve", "--port", str(port)]
     command += ["--database-url", f"sqlite:///{folder / 'podyard.db'}"]
@@ -184,6 +186,19 @@ def service(folder: Path) -> Iterator[str]:
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait()
+
+
+def free_port() -> int:
+    """The service's usual port, or any other where that is taken."""
+    for wanted in (USUAL_PORT, 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", wanted))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    raise SystemExit("no port is free on 127.0.0.1")
 
 
 def wait_until_ready(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
