@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from scheduler.cluster.world import World
 from scheduler.model.ids import JobId, PodId
+from scheduler.model.job import Role
 from scheduler.model.lifecycle import FINAL, POD_MOVES, JobState, PodState, Reason
 from scheduler.model.placement import NoFit, Placement
 from scheduler.model.plan import Fact, FactKind, JobMove, JobRecord, Plan, PodMove, PodRecord
@@ -12,6 +13,9 @@ from scheduler.place.kept import Member, broken_rules
 from scheduler.place.verdict import gist, never
 
 LIVE_JOB = frozenset({JobState.BOUND, JobState.RUNNING})
+
+STOPPABLE = frozenset({PodState.BOUND, PodState.RUNNING})
+"""Pods that stop as soon as this is decided."""
 
 
 class Draft:
@@ -51,6 +55,8 @@ class Draft:
             if job is not None and job.state not in FINAL:
                 if fact.kind is FactKind.CANCEL:
                     self._end(job, JobState.CANCELLED, "cancelled by its owner", PodState.CANCELLED)
+                elif fact.kind is FactKind.RESIZE:
+                    self._resize(job)
                 else:
                     self._report(job, fact)
             self._facts_done.append(fact.id)
@@ -72,6 +78,29 @@ class Draft:
             self._crashed(job, pod, fact.exit_code)
         elif not was_terminating:
             self._restart(job, f"pod '{pod.name}' was stopped on its node '{pod.node}'")
+
+    def _resize(self, job: JobRecord) -> None:
+        """Stop the members that the job has too many; what is missing joins in the growth step."""
+        if job.state not in LIVE_JOB:
+            return
+        for role in job.spec.roles:
+            for pod in self._surplus(job, role):
+                self._move_pod(pod, PodState.STOPPED, None, surplus=True)
+        # With fewer members wanted, those that are left may be all there need to be.
+        self._maybe_succeeded(job)
+
+    def _surplus(self, job: JobRecord, role: Role) -> list[PodRecord]:
+        """Members beyond the role's number, highest index first: whole parts, as all parts are
+        equal. So many stay as must run together, should members below have a gap.
+
+        A lost or terminating pod is left alone: its GPUs are not free before its node says so.
+        """
+        mine = [p for p in self.pods(job.uid).values() if p.role == role.name]
+        there = sum(p.is_live or p.state is PodState.SUCCEEDED for p in mine)
+        over = [p for p in mine if p.index >= role.replicas and p.state in STOPPABLE]
+        over.sort(key=lambda p: -p.index)
+        size = role.parts.size if role.parts is not None else 1
+        return over[: max(0, there - role.min) // size * size]
 
     def _maybe_running(self, job: JobRecord) -> None:
         if job.state is JobState.BOUND and self._has_minimum(
@@ -117,12 +146,14 @@ class Draft:
         for pod in self.live_pods(job.uid):
             self._move_pod(pod, state, None)
 
-    def _move_pod(self, pod: PodRecord, state: PodState, exit_code: int | None) -> None:
+    def _move_pod(
+        self, pod: PodRecord, state: PodState, exit_code: int | None, *, surplus: bool = False
+    ) -> None:
         moved = replace(pod, state=state, exit_code=exit_code)
         if pod.is_live and not moved.is_live and pod.node in self._world.topology.node_index:
             self._world.trial.release(self._world.held_by(pod))
         self._own_pods(pod.job)[pod.uid] = moved
-        self._moved_pods[pod.uid] = PodMove(pod.uid, state, exit_code)
+        self._moved_pods[pod.uid] = PodMove(pod.uid, state, exit_code, surplus)
 
     def _own_pods(self, job: JobId) -> dict[PodId, PodRecord]:
         if job not in self._pods:

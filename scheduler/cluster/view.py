@@ -3,6 +3,7 @@
 A decision reads only these counts; nodes and GPUs are looked at once a place is chosen.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from scheduler.cluster.nodes import NodeTable
 from scheduler.model.job import Toleration
 from scheduler.model.node import Taint, TaintEffect
 from scheduler.model.resources import NOTHING, Resources
+from scheduler.topology.tree import Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ class View:
         counts: For every level but the last, the sum of `slots` in each domain; for the last,
             `slots`.
         eligible: Whether the node could take the shape when empty, whatever its health.
+        never_here: Reason -> nodes that are not eligible for it.
         takes_whole_nodes: Whether every pod uses all GPUs of its node, which leaves no choice of
             them.
     """
@@ -62,6 +65,11 @@ class View:
         self.topology = table.topology
         self._floors: dict[Units, Floors] = {}
         self.eligible = _eligible(table, shape)
+        self.never_here = Counter(
+            why_never(self.topology, shape, node)
+            for node, eligible in enumerate(self.eligible)
+            if not eligible
+        )
         kind = next((t for t in self.topology.kinds if t.name == shape.node_type), None)
         self.takes_whole_nodes = kind is not None and kind.gpus == shape.gpus
         self._fill()
@@ -192,9 +200,8 @@ def slots_on(table: NodeTable, shape: Shape, node: int) -> int:
     return max(0, limit)
 
 
-def why_not(table: NodeTable, shape: Shape, node: int) -> str | None:
-    """Why no pod of the shape can go to a node now; None when one can."""
-    topology = table.topology
+def why_never(topology: Topology, shape: Shape, node: int) -> str:
+    """Why a node may not hold the shape even when empty; the node is not eligible for it."""
     record, kind = topology.nodes[node], topology.types[node]
     if shape.nodes and record.name not in shape.nodes:
         return "not_listed"
@@ -206,13 +213,7 @@ def why_not(table: NodeTable, shape: Shape, node: int) -> str | None:
         return "labels"
     if _barred(record.taints, shape.tolerations):
         return "tainted"
-    if any(topology.levels[level].is_blank(topology.place[level][node]) for level in shape.named):
-        return "no_place_at_the_level"
-    if table.aside[node] is not None:
-        return table.aside[node]
-    if shape.gpus and table.free[node].bit_count() < shape.gpus:
-        return "gpus_in_use"
-    return None if slots_on(table, shape, node) else "cpu_memory_or_other_in_use"
+    return "no_place_at_the_level"
 
 
 def _barred(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> bool:

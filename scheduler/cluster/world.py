@@ -75,6 +75,8 @@ class World:
             self.jobs[job.uid] = job
             if any(role.min < role.replicas for role in job.spec.roles):
                 self.elastic.add(job.uid)
+            else:
+                self.elastic.discard(job.uid)
 
     def put_pod(self, pod: PodRecord) -> None:
         """Learn of one pod; see `put_pods`."""

@@ -52,6 +52,12 @@ _SUFFIX = {
 }
 _AMOUNT_MAX = 2.0**53
 
+LABELS_MAX = 2_000
+"""Labels of one node; feature discovery writes about a hundred."""
+
+TAINTS_MAX = 200
+"""Taints of one node."""
+
 
 def parse(
     text: str | bytes,
@@ -142,6 +148,12 @@ def _sets(views: Sequence[NodeView], set_labels: Mapping[str, str]) -> dict[str,
 
 
 def _described(view: NodeView, refusals: Refusals, warnings: list[str]) -> Described:
+    for what, found, most in (
+        ("metadata.labels", len(view.labels), LABELS_MAX),
+        ("spec.taints", len(view.taints), TAINTS_MAX),
+    ):
+        if found > most:
+            refusals.add(_at(view, what), f"{found} entries; at most {most} are allowed")
     for key, value in view.labels.items():
         problem = label_problem(key, value)
         if problem is not None:

@@ -4,10 +4,13 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from scheduler.importers.refusals import Refusals
+from scheduler.importers.refusals import Refusals, refuse
 
 LINE_LENGTH_MAX = 1_000_000
 """Characters of one line with its continuations; a plain list of 30,000 hosts has as many."""
+
+LINES_MAX = 600_000
+"""Lines that hold anything: three for every node of the largest inventory."""
 
 _WORD = re.compile(r"""\s*([^\s="]+)\s*=\s*("[^"]*"|[^\s"]*)""")
 _COMMENT = re.compile(r"(?<!\\)#.*")
@@ -41,7 +44,9 @@ class Entry:
 
 def entries(text: str, refusals: Refusals) -> Iterator[Entry]:
     """The lines of a file that hold anything; one that is no list of words is a problem."""
-    for number, line in _logical_lines(text):
+    for count, (number, line) in enumerate(_logical_lines(text)):
+        if count == LINES_MAX:
+            raise refuse("", f"more than {LINES_MAX} lines", line=number)
         if len(line) > LINE_LENGTH_MAX:
             refusals.add(
                 "",

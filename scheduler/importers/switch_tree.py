@@ -4,7 +4,7 @@ Trees are aligned from the leaf up: a switch with nodes is in the innermost leve
 least one level further out. A branch that skips a level has a domain of the child's name there.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -18,6 +18,13 @@ LEVEL_NAMES = ("leaf", "block", "core")
 
 LEVELS_MAX = 16
 """Switches on the way from a node to the root; the deepest real fabric has five."""
+
+
+ANCESTORS_MAX = 1_000_000
+"""Switches looked at to tell a leaf from a switch that lists all nodes below it."""
+
+SEVERAL = ""
+"""Stands in the place of a domain where ways lead to several; no switch has this name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,14 +250,14 @@ def _places(
     tree: _Tree, names: Sequence[str], warnings: list[str]
 ) -> dict[str, Mapping[str, str | None]]:
     torn = _torn(tree, warnings)
-    rows = {name: _row(tree, name, len(names)) for name in tree.switches}
+    rows = _rows(tree, len(names))
     places: dict[str, Mapping[str, str | None]] = {}
     doubled: list[str] = []
     for node, homes in _homes(tree).items():
-        found = [{domain for home in homes for domain in rows[home][h]} for h in range(len(names))]
+        row = _agreed([rows[home] for home in homes])
         places[node] = {
-            level: next(iter(domains)) if len(domains) == 1 and not domains & torn else None
-            for level, domains in zip(reversed(names), reversed(found), strict=True)
+            level: domain if domain != SEVERAL and domain not in torn else None
+            for level, domain in zip(reversed(names), reversed(row), strict=True)
         }
         if len(homes) > 1:
             where = " and ".join(str(tree.switches[home]) for home in homes[:4])
@@ -276,21 +283,23 @@ def _torn(tree: _Tree, warnings: list[str]) -> set[str]:
     return set(torn)
 
 
-def _row(tree: _Tree, name: str, depth: int) -> list[set[str]]:
-    """For each height the domains that hold the nodes of a switch; several above a torn one."""
-    row: list[set[str]] = [set() for _ in range(depth)]
-    stack, seen = [(name, 1)], set()
-    while stack:
-        switch, low = stack.pop()
-        if switch in seen:
-            continue
-        seen.add(switch)
-        parents = tree.parents.get(switch, [])
-        high = min((tree.height[p] - 1 for p in parents), default=depth)
-        for height in range(low, high + 1):
-            row[height - 1].add(switch)
-        stack += [(parent, tree.height[parent]) for parent in parents]
-    return row
+def _rows(tree: _Tree, depth: int) -> dict[str, list[str]]:
+    """For each switch the domains around its nodes, innermost first; SEVERAL above a torn one."""
+    rows: dict[str, list[str]] = {}
+    for name in sorted(tree.switches, key=lambda name: -tree.height[name]):
+        ways = []
+        for parent in tree.parents.get(name, ()):
+            skipped = tree.height[parent] - 1
+            ways.append([name] * skipped + rows[parent][skipped:])
+        rows[name] = _agreed(ways) if ways else [name] * depth
+    return rows
+
+
+def _agreed(rows: Sequence[list[str]]) -> list[str]:
+    """What these rows have in common at each height."""
+    if len(rows) == 1:
+        return rows[0]
+    return [row[0] if len(set(row)) == 1 else SEVERAL for row in zip(*rows, strict=True)]
 
 
 def _homes(tree: _Tree) -> dict[str, list[str]]:
@@ -301,18 +310,22 @@ def _homes(tree: _Tree) -> dict[str, list[str]]:
             listed_in.setdefault(node, []).append(switch.name)
     several = {node: homes for node, homes in listed_in.items() if len(homes) > 1}
     above: dict[str, set[str]] = {}
-    for name in {home for homes in several.values() for home in homes}:
+    steps = 0
+    for name in sorted({home for homes in several.values() for home in homes}):
         above[name] = _ancestors(tree, name)
+        steps += len(above[name])
+        if steps > ANCESTORS_MAX:
+            raise refuse("Nodes", "nodes are in too many switches above one another")
     for node, homes in several.items():
-        counts = Counter(over for home in homes for over in above[home])
-        listed_in[node] = [home for home in homes if not counts[home]]
+        outer = set().union(*(above[home] for home in homes))
+        listed_in[node] = [home for home in homes if home not in outer]
     return listed_in
 
 
 def _ancestors(tree: _Tree, name: str) -> set[str]:
     found: set[str] = set()
-    frontier = list(tree.parents.get(name, ()))
+    frontier = set(tree.parents.get(name, ()))
     while frontier:
-        found.update(frontier)
-        frontier = [p for f in frontier for p in tree.parents.get(f, ()) if p not in found]
+        found |= frontier
+        frontier = {p for f in frontier for p in tree.parents.get(f, ())} - found
     return found

@@ -65,6 +65,8 @@ class JobRecord:
 class FactKind(StrEnum):
     CANCEL = "cancel"
     REPORT = "report"
+    RESIZE = "resize"
+    """The job is to have other members than before; its spec says which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +91,16 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class PodMove:
-    """A pod that changes state; leaving `LIVE_POD` frees its GPUs."""
+    """A pod that changes state; leaving `LIVE_POD` frees its GPUs.
+
+    Attributes:
+        surplus: It leaves because its job is to have fewer members.
+    """
 
     uid: PodId
     state: PodState
     exit_code: int | None = None
+    surplus: bool = False
 
 
 @dataclass(frozen=True, slots=True)

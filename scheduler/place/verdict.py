@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from scheduler.cluster.view import View, why_not
+from scheduler.cluster.view import View
 from scheduler.model.job import JOB_GROUP, Mode, Rule
 from scheduler.model.lifecycle import Reason
 from scheduler.model.placement import Nearest, NoFit
@@ -72,12 +72,16 @@ def shortfall(ask: Ask, wants: Wants) -> NoFit:
 
 def set_aside(view: View) -> Mapping[str, int]:
     """Nodes that hold no pod of the shape now, by reason."""
-    found = Counter(
-        reason
-        for node in range(view.topology.node_count)
-        if not view.slots[node] and (reason := why_not(view.table, view.shape, node)) is not None
-    )
+    found = Counter(view.never_here)
+    table, gpus = view.table, view.shape.gpus
+    for node, (slots, eligible) in enumerate(zip(view.slots, view.eligible, strict=True)):
+        if eligible and not slots:
+            found[table.aside[node] or _in_use(table.free[node], gpus)] += 1
     return dict(sorted(found.items()))
+
+
+def _in_use(free: int, gpus: int) -> str:
+    return "gpus_in_use" if free.bit_count() < gpus else "cpu_memory_or_other_in_use"
 
 
 def _free_of_rules(ask: Ask) -> int:

@@ -12,9 +12,10 @@ from scheduler.cluster.buckets import Buckets
 from scheduler.cluster.floors import Floors
 from scheduler.cluster.nodes import Held, NodeTable
 from scheduler.cluster.trial import VIEW_LIMIT, Trial
-from scheduler.cluster.view import Shape, View, why_not
+from scheduler.cluster.view import Shape, View, why_never
 from scheduler.errors import InvariantError
 from scheduler.model.resources import NOTHING, Resources, full_mask, indices_of, mask_of
+from scheduler.place.verdict import set_aside
 from tests.builders import make_cluster, make_type
 
 SHAPES = [
@@ -68,8 +69,7 @@ def test_counts_kept_by_edits_equal_counts_made_anew(edits: list[tuple[int, int,
             assert (floors.caps, floors.total) == (anew.caps, anew.total)
             for level in range(units[-1][0] + 1):
                 assert floors.buckets(level).masks == anew.buckets(level).masks
-        for node, slots in enumerate(fresh.slots):
-            assert (slots > 0) == (why_not(table, shape, node) is None)
+        assert sum(set_aside(fresh).values()) == fresh.slots.count(0)
 
 
 @given(st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), unique=True, max_size=20))
@@ -140,13 +140,13 @@ def test_memory_and_counted_resources_bound_a_node() -> None:
     assert View(table, Shape(None, 1, Resources(other=(("fpga", 1),)))).slots[0] == 0
 
 
-def test_why_not_names_the_first_bar() -> None:
-    table = NodeTable(make_cluster())
-    assert why_not(table, Shape("other", 1), 0) == "other_node_type"
-    assert why_not(table, Shape(None, 9), 0) == "too_few_gpus"
-    assert why_not(table, Shape(None, 1, nodes=frozenset({"x"})), 0) == "not_listed"
-    table.set_aside(0, "cordoned")
-    assert why_not(table, Shape(None, 1), 0) == "cordoned"
+def test_a_node_that_never_holds_a_shape_says_why() -> None:
+    topology = make_cluster()
+    assert why_never(topology, Shape("other", 1), 0) == "other_node_type"
+    assert why_never(topology, Shape(None, 9), 0) == "too_few_gpus"
+    assert why_never(topology, Shape(None, 1, nodes=frozenset({"x"})), 0) == "not_listed"
+    assert why_never(topology, Shape(None, 1, labels=(("a", "b"),)), 0) == "labels"
+    assert why_never(topology, Shape(None, 1, named=(0,)), 0) == "no_place_at_the_level"
 
 
 def test_whole_units_start_anew_when_the_log_of_changes_was_cut(

@@ -214,6 +214,7 @@ def test_quantity_is_read_as_kubernetes_writes_it(text: str, amount: float | Non
         (listed(make_node("n", {"k": "v" * 253})), ("metadata.labels.k", "63")),
         (listed(make_node("n", {"a b": "v"})), ("metadata.labels.a b",)),
         (listed(make_node("n", {"k": ["v"]})), ("metadata.labels.k", "text")),
+        (listed(make_node("n", {f"k{i}": "v" for i in range(3_000)})), ("metadata.labels", "2000")),
         (listed(make_node("n", capacity={"cpu": "many"})), ("status.capacity.cpu", "many")),
         (listed(make_node("n", capacity={"nvidia.com/gpu": "63"})), ("status.capacity", "63")),
         (listed(make_node("n", capacity={"nvidia.com/gpu": "-8"})), ("nvidia.com/gpu", "-8")),
