@@ -64,6 +64,8 @@ class View:
         self.shape = shape
         self.topology = table.topology
         self._floors: dict[Units, Floors] = {}
+        self._aside: Mapping[str, int] = {}
+        self._aside_at = -1
         self.eligible = _eligible(table, shape)
         self.never_here = Counter(
             why_never(self.topology, shape, node)
@@ -93,6 +95,17 @@ class View:
         # What is kept of these counts starts anew: nobody knows a version as old as this.
         self._log: list[int] = []
         self._log_start = getattr(self, "changes", -1) + 1
+
+    def set_aside(self) -> Mapping[str, int]:
+        """Nodes that hold no pod of the shape now, by reason; as of the last sync."""
+        if self._aside_at != self.version:
+            found = Counter(self.never_here)
+            table, gpus = self.table, self.shape.gpus
+            for node, (slots, eligible) in enumerate(zip(self.slots, self.eligible, strict=True)):
+                if eligible and not slots:
+                    found[table.aside[node] or _in_use(table.free[node], gpus)] += 1
+            self._aside, self._aside_at = dict(sorted(found.items())), self.version
+        return self._aside
 
     @property
     def changes(self) -> int:
@@ -198,6 +211,10 @@ def slots_on(table: NodeTable, shape: Shape, node: int) -> int:
         for name, amount in need.other:
             limit = min(limit, table.other[node].get(name, 0) // amount)
     return max(0, limit)
+
+
+def _in_use(free: int, gpus: int) -> str:
+    return "gpus_in_use" if free.bit_count() < gpus else "cpu_memory_or_other_in_use"
 
 
 def why_never(topology: Topology, shape: Shape, node: int) -> str:

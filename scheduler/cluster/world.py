@@ -5,10 +5,14 @@ from collections.abc import Iterable
 from scheduler.cluster.nodes import Held, NodeTable
 from scheduler.cluster.trial import Trial
 from scheduler.model.ids import JobId, PodId
+from scheduler.model.job import JobSpec
 from scheduler.model.lifecycle import FINAL
 from scheduler.model.placement import NoFit
 from scheduler.model.plan import Fact, JobRecord, PodRecord
 from scheduler.topology.tree import Topology
+
+WISHES_KEPT = 100_000
+"""Different wishes whose numbers are remembered."""
 
 
 class World:
@@ -34,6 +38,9 @@ class World:
         self.paused = False
         self.map_changed = True
         self.elastic: set[JobId] = set()
+        self.wish: dict[JobId, int] = {}
+        self._numbers: dict[object, int] = {}
+        self._last_number = 0
         self._aside: dict[str, str] = {}
         self._held: dict[PodId, PodRecord] = {}
         self._lay_out(topology)
@@ -43,7 +50,7 @@ class World:
         self.table = NodeTable(topology)
         self.trial = Trial(self.table)
         self._empty: Trial | None = None
-        self.never: dict[object, NoFit | None] = {}
+        self.never: dict[int, NoFit | None] = {}
         for name, reason in self._aside.items():
             if name in topology.node_index:
                 self.table.set_aside(topology.node_index[name], reason)
@@ -71,12 +78,26 @@ class World:
             self.jobs.pop(job.uid, None)
             self.pods.pop(job.uid, None)
             self.elastic.discard(job.uid)
+            self.wish.pop(job.uid, None)
         else:
+            known = self.jobs.get(job.uid)
+            if known is None or known.spec is not job.spec:
+                self.wish[job.uid] = self._number(wish_of(job.spec))
             self.jobs[job.uid] = job
             if any(role.min < role.replicas for role in job.spec.roles):
                 self.elastic.add(job.uid)
             else:
                 self.elastic.discard(job.uid)
+
+    def _number(self, wish: object) -> int:
+        if len(self._numbers) >= WISHES_KEPT and wish not in self._numbers:
+            # Numbers in use stay as they are; equal wishes from now on may have two.
+            self._numbers.clear()
+        number = self._numbers.get(wish)
+        if number is None:
+            self._last_number += 1
+            number = self._numbers[wish] = self._last_number
+        return number
 
     def put_pod(self, pod: PodRecord) -> None:
         """Learn of one pod; see `put_pods`."""
@@ -122,3 +143,19 @@ class World:
         # may still be learnt before its node is.
         if self._index(pod) is not None:
             self.table.hold(self.held_by(pod))
+
+
+def wish_of(spec: JobSpec) -> object:
+    """What of a job decides where it may go; jobs that differ in name or standing share it."""
+    return (
+        spec.parallelism,
+        spec.gpus_per_pod,
+        spec.resources_per_pod,
+        spec.roles,
+        spec.rules,
+        spec.gpu,
+        tuple(sorted(spec.labels.items())),
+        spec.tolerations,
+        spec.nodes,
+        spec.rails_required,
+    )

@@ -1,9 +1,7 @@
 """Why equal pods do not fit: the rule that binds, the nearest domain and what it lacks."""
 
-from collections import Counter
 from collections.abc import Mapping
 
-from scheduler.cluster.view import View
 from scheduler.model.job import JOB_GROUP, Mode, Rule
 from scheduler.model.lifecycle import Reason
 from scheduler.model.placement import Nearest, NoFit
@@ -57,7 +55,7 @@ def shortfall(ask: Ask, wants: Wants) -> NoFit:
     fitting = min(most - most % ask.step, ask.least)
     rule = _binding_rule(ask) if _free_of_rules(ask) >= ask.least else None
     nearest = _nearest(ask, bounds, room)
-    aside = set_aside(view)
+    aside = view.set_aside()
     return NoFit(
         never=False,
         code=Reason.ROOM if rule is None else Reason.RULE,
@@ -68,20 +66,6 @@ def shortfall(ask: Ask, wants: Wants) -> NoFit:
         wanted=ask.least,
         set_aside=aside,
     )
-
-
-def set_aside(view: View) -> Mapping[str, int]:
-    """Nodes that hold no pod of the shape now, by reason."""
-    found = Counter(view.never_here)
-    table, gpus = view.table, view.shape.gpus
-    for node, (slots, eligible) in enumerate(zip(view.slots, view.eligible, strict=True)):
-        if eligible and not slots:
-            found[table.aside[node] or _in_use(table.free[node], gpus)] += 1
-    return dict(sorted(found.items()))
-
-
-def _in_use(free: int, gpus: int) -> str:
-    return "gpus_in_use" if free.bit_count() < gpus else "cpu_memory_or_other_in_use"
 
 
 def _free_of_rules(ask: Ask) -> int:

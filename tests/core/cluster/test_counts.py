@@ -15,7 +15,6 @@ from scheduler.cluster.trial import VIEW_LIMIT, Trial
 from scheduler.cluster.view import Shape, View, why_never
 from scheduler.errors import InvariantError
 from scheduler.model.resources import NOTHING, Resources, full_mask, indices_of, mask_of
-from scheduler.place.verdict import set_aside
 from tests.builders import make_cluster, make_type
 
 SHAPES = [
@@ -69,7 +68,7 @@ def test_counts_kept_by_edits_equal_counts_made_anew(edits: list[tuple[int, int,
             assert (floors.caps, floors.total) == (anew.caps, anew.total)
             for level in range(units[-1][0] + 1):
                 assert floors.buckets(level).masks == anew.buckets(level).masks
-        assert sum(set_aside(fresh).values()) == fresh.slots.count(0)
+        assert sum(fresh.set_aside().values()) == fresh.slots.count(0)
 
 
 @given(st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), unique=True, max_size=20))
