@@ -49,13 +49,24 @@ def _problems(spec: JobSpec, levels: tuple[str, ...]) -> Iterator[Problem]:
         for i, role in enumerate(spec.roles):
             yield from _role_problems(f"roles[{i}]", role, levels)
         yield from _name_problems(spec.roles)
-        ranks = sum(role.replicas * max(role.gpus, 1) for role in spec.roles)
-        if ranks > MAX_RANKS:
-            yield Problem(
-                "roles", f"found {ranks} members x GPUs in all; at most {MAX_RANKS} are allowed"
-            )
+        yield from _size_problems(spec)
         groups = (JOB_GROUP, *(role.name for role in spec.roles))
     yield from _rule_problems("topology", spec.rules, levels, groups)
+
+
+def check_size(spec: JobSpec) -> None:
+    """Refuse a job of roles that is too large for any count to stay exact. Raises JobError."""
+    problems = list(_size_problems(spec))
+    if problems:
+        raise JobError(problems)
+
+
+def _size_problems(spec: JobSpec) -> Iterator[Problem]:
+    ranks = sum(role.replicas * max(role.gpus, 1) for role in spec.roles)
+    if ranks > MAX_RANKS:
+        yield Problem(
+            "roles", f"found {ranks} members x GPUs in all; at most {MAX_RANKS} are allowed"
+        )
 
 
 def _parallel_problems(spec: JobSpec, sizes: ParallelSizes) -> Iterator[Problem]:

@@ -41,6 +41,8 @@ def bounds_of(wants: Wants, units: Units) -> Bounds:
     for level in sorted(wants, reverse=True):
         closed = closed | wants[level]
         unit = units.unit(closed)
+        if unit == 1 and JOB_GROUP not in closed:
+            continue  # one pod lies in one domain wherever its node is
         if unit >= units.pods:
             whole = level
             break

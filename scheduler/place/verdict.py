@@ -69,7 +69,9 @@ def shortfall(ask: Ask, wants: Wants) -> NoFit:
 
 
 def _free_of_rules(ask: Ask) -> int:
-    return Room(ask.view, Bounds(), ask.scope).total()
+    """Pods that would fit without any rule; nodes without a place count one each."""
+    nowhere = ask.view.never_here["no_place_at_the_level"]
+    return Room(ask.view, Bounds(), ask.scope).total() + nowhere
 
 
 def _binding_rule(ask: Ask) -> Rule | None:

@@ -6,7 +6,7 @@ from scheduler.cluster.world import World
 from scheduler.model.lifecycle import Reason
 from scheduler.model.node import FabricLevel
 from scheduler.place.admit import never_fits
-from tests.builders import make_cluster, make_tree, make_type
+from tests.builders import make_cluster, make_node, make_topology, make_tree, make_type
 from tests.core.gangs import (
     count_by,
     gang,
@@ -188,3 +188,11 @@ def test_nvl72_racks_hold_four_gangs_of_sixteen_each() -> None:
     assert set(racks.values()) == {4}
     assert refused(world, gang(16)).nearest is not None
     assert len(placed(world, gang(8)).pods) == 2
+
+
+def test_one_pod_may_go_where_no_rack_is_known_unless_the_job_is_ruled() -> None:
+    """A tp group inside one pod lies in one rack wherever the pod is; a ruled job must have one."""
+    nodes = [make_node("n0", rack=None)]
+    world = World(make_topology(nodes, levels=("rack", "node")))
+    assert len(placed(world, gang(8, 1, 1, required("tp", "rack"))).pods) == 1
+    assert refused(world, gang(8, 1, 1, required("job", "rack"))).code is Reason.RULE
