@@ -54,7 +54,7 @@ def shortfall(ask: Ask, wants: Wants) -> NoFit:
     most = room.most()
     fitting = min(most - most % ask.step, ask.least)
     rule = _binding_rule(ask) if _free_of_rules(ask) >= ask.least else None
-    nearest = _nearest(ask, bounds, room)
+    nearest = _nearest(ask, bounds, room, cut_by_rule=rule is not None)
     aside = view.set_aside()
     return NoFit(
         never=False,
@@ -90,7 +90,7 @@ def _binding_rule(ask: Ask) -> Rule | None:
     return required[0] if required else None
 
 
-def _nearest(ask: Ask, bounds: Bounds, room: Room) -> Nearest:
+def _nearest(ask: Ask, bounds: Bounds, room: Room, *, cut_by_rule: bool) -> Nearest:
     """The domain that lacks least: for the whole gang, or for one more of its outermost units."""
     view = ask.view
     last = len(view.topology.levels) - 1
@@ -106,13 +106,13 @@ def _nearest(ask: Ask, bounds: Bounds, room: Room) -> Nearest:
         )
         if best is not None:
             return _lacking(ask, level, best, ask.least - room.pods(level, best))
-    if bounds.units:
+    if bounds.units and cut_by_rule:
         level, unit, _ = bounds.units[0]
         domains = _domains(ask, level)
         best = min(domains, key=lambda d: (unit - view.counts[level][d] % unit, d), default=None)
         if best is not None:
             return _lacking(ask, level, best, unit - view.counts[level][best] % unit)
-    return _lacking(ask, None, None, ask.least - room.total())
+    return _lacking(ask, None, None, ask.least - _free_of_rules(ask))
 
 
 def _domains(ask: Ask, level: int) -> list[int]:

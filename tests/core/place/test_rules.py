@@ -196,3 +196,14 @@ def test_one_pod_may_go_where_no_rack_is_known_unless_the_job_is_ruled() -> None
     world = World(make_topology(nodes, levels=("rack", "node")))
     assert len(placed(world, gang(8, 1, 1, required("tp", "rack"))).pods) == 1
     assert refused(world, gang(8, 1, 1, required("job", "rack"))).code is Reason.RULE
+
+
+def test_a_gang_larger_than_the_cluster_is_told_what_the_cluster_lacks() -> None:
+    """Not what the next unit would need in some rack: no rule stands in the way."""
+    tray = make_type("gb200", gpus=4, scale_up="rack")
+    world = World(make_tree({"rack": 2, "node": 18}, node_type=tray))
+    verdict = refused(world, gang(16, 1, 20))
+    assert verdict.code is Reason.ROOM
+    assert verdict.nearest is not None
+    assert (verdict.nearest.domain, verdict.nearest.lacks_nodes) == ("", 44)
+    assert "the cluster lacks 44 nodes (176 GPUs)" in verdict.message
