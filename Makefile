@@ -11,7 +11,7 @@ COVERAGE_MIN := 95
 PYTEST_ARGS ?=
 
 # In the order of design: what one gang costs first. Only those that exist are run.
-BENCHMARKS := placement preemption throughput restart recovery quality dashboard
+BENCHMARKS := placement preemption throughput ledger restart recovery quality dashboard
 BENCH ?= $(foreach name,$(BENCHMARKS),$(if $(wildcard benchmarks/$(name).py benchmarks/$(name)/__main__.py),$(name)))
 BENCH_ARGS ?= --json
 

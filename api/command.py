@@ -123,6 +123,36 @@ def doctor(database_url: DatabaseUrl = None) -> None:
 
 
 @app.command()
+def replay(
+    database_url: DatabaseUrl = None,
+    at: Annotated[
+        int | None, typer.Option(help="Revision it was decided on, or that its commit wrote.")
+    ] = None,
+) -> None:
+    """Decide again what was decided on a revision, or all there is a log of; status 1 if other."""
+    from api.loop.replay import replay as repeat
+    from api.loop.replay import replay_all
+    from api.store.errors import NotFound
+    from api.store.schema import open_database
+
+    count = differing = 0
+    try:
+        with closing(open_database(_settings({"database_url": database_url}).database_url)) as db:
+            for done in replay_all(db) if at is None else (repeat(db, at),):
+                count += 1
+                differing += bool(done.differences)
+                if at is not None or done.differences:
+                    typer.echo("\n  ".join((str(done), *done.differences)))
+    except (StartupError, NotFound) as error:
+        typer.echo(f"podyard: {error}", err=True)
+        raise typer.Exit(2) from None
+    if at is None:
+        typer.echo(f"{count} decisions, {count - differing} identical")
+    if differing:
+        raise typer.Exit(1)
+
+
+@app.command()
 def version() -> None:
     """Print the version and the schema it knows."""
     from importlib.metadata import PackageNotFoundError
@@ -229,8 +259,16 @@ def _runner(
         return None
     from api.clock import ManualClock
     from api.loop.runner import Runner
+    from api.store.decisions import DecisionLog
 
-    runner = Runner(database, clock, metrics=metrics, event_history=settings.event_history)
+    log = None
+    if settings.decision_log:
+        log = DecisionLog(
+            database, keep=settings.decision_history, keep_bytes=settings.decision_bytes
+        )
+    runner = Runner(
+        database, clock, metrics=metrics, event_history=settings.event_history, decisions=log
+    )
     if isinstance(clock, ManualClock):
         clock.on_advance(runner.wake)
     return runner
@@ -238,6 +276,8 @@ def _runner(
 
 def _run(asgi: "FastAPI", settings: Settings, listener: socket.socket) -> None:
     import uvicorn
+
+    from api.http.serving import Server
 
     sys.setswitchinterval(SWITCH_S)
     config = uvicorn.Config(
@@ -253,7 +293,7 @@ def _run(asgi: "FastAPI", settings: Settings, listener: socket.socket) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         # uvicorn raises the signal again once it has shut down; the rest is to be closed as well.
         signal.signal(number, lambda *_: None)
-    uvicorn.Server(config).run(sockets=[listener])
+    Server(config, asgi.state.service).run(sockets=[listener])
 
 
 def _url(settings: Settings, listener: socket.socket) -> str:

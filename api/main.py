@@ -9,9 +9,23 @@ from fastapi.routing import APIRoute
 
 from api.admission.admit import Door
 from api.clock import Clock
-from api.http import cluster, events, gangs, health, inventory, jobs, nodes, pods, policy, queues
+from api.http import (
+    batch,
+    cluster,
+    events,
+    gangs,
+    health,
+    inventory,
+    jobs,
+    nodes,
+    pods,
+    policy,
+    queues,
+    watch,
+)
 from api.http.docs_page import add_docs_page
 from api.http.errors import add_error_handlers
+from api.http.feed import Feed
 from api.http.guard import Guard
 from api.http.observe import Observe
 from api.http.openapi import describe
@@ -25,6 +39,7 @@ from api.store.engine import Database
 
 ROUTERS: tuple[APIRouter, ...] = (
     jobs.router,
+    batch.router,
     gangs.router,
     pods.router,
     nodes.router,
@@ -32,6 +47,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     inventory.router,
     queues.router,
     events.router,
+    watch.router,
     policy.router,
     health.router,
 )
@@ -60,6 +76,7 @@ def create_app(
         door=Door(database),
         reader=Reader(database),
         waiters=JobWaiters(database),
+        feed=Feed(database),
     )
     app = FastAPI(
         docs_url=None,
@@ -91,6 +108,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     try:
         yield
     finally:
+        await service.feed.stop()
         await run_in_threadpool(service.waiters.close)
         if service.runner is not None:
             await run_in_threadpool(service.runner.stop)

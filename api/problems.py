@@ -56,6 +56,8 @@ KINDS: Mapping[str, Kind] = {
     ),
     "TimeoutError": Kind(503, "busy", "The service is too busy; try again"),
     "DataError": Kind(400, "unstorable", "A value that the database cannot hold"),
+    "TooSlow": Kind(503, "too-slow", "The reader does not keep up; come back"),
+    "TooManyWatchers": Kind(503, "too-many-watchers", "Too many watch already; try again"),
     # Said by the router.
     "NoSuchPath": Kind(404, "no-such-path", "There is no such path"),
     "WrongMethod": Kind(405, "wrong-method", "The path does not have this method"),
@@ -63,11 +65,21 @@ KINDS: Mapping[str, Kind] = {
 """By the name of the exception's class, as the layers above are not imported here."""
 
 
+SAME = {"InterfaceError": "OperationalError", "DatabaseError": "OperationalError"}
+"""Other words of drivers for a database that is away, read-only, full or corrupt."""
+
+FAULTS = frozenset({"IntegrityError", "NotSupportedError", "ProgrammingError"})
+"""Kinds of DatabaseError that are faults of ours."""
+
+
 def kind_of(error: BaseException) -> Kind:
     """The row of the error's class, or of the nearest class that it is made from."""
-    for cls in type(error).__mro__:
-        if cls.__name__ in KINDS:
-            return KINDS[cls.__name__]
+    for name in (cls.__name__ for cls in type(error).__mro__):
+        if name in FAULTS:
+            return INTERNAL
+        row = KINDS.get(SAME.get(name, name))
+        if row is not None:
+            return row
     return INTERNAL
 
 
@@ -78,7 +90,9 @@ def problems_of(error: BaseException) -> tuple[Problem, ...]:
     path, message = getattr(error, "path", None), getattr(error, "message", None)
     if isinstance(path, str) and isinstance(message, str):
         return (Problem(path, message),)
-    return (Problem("", str(error)),)
+    # Of a driver's error its own words, without the statement.
+    told = str(getattr(error, "orig", None) or error).strip()
+    return (Problem("", told.partition("\n")[0] or type(error).__name__),)
 
 
 def document(kind: Kind, problems: Iterable[Problem], detail: str = "") -> dict[str, object]:

@@ -41,10 +41,16 @@ class Settings(BaseSettings):
     """Serve without tokens on an address that others can reach."""
     tls_cert: str | None = None
     tls_key: str | None = None
-    body_bytes_max: int = Field(default=32 * 1024 * 1024, ge=1024)
-    """Largest request body; a 100,000-node inventory with one line a node is about 15 MB."""
+    body_bytes_max: int = Field(default=64 * 1024 * 1024, ge=1024)
+    """Largest request body; a dump of the cables of 10,000 nodes on 8 rails has about 44 MB."""
     event_history: int = Field(default=200_000, ge=1_000)
     """Events kept, at least; older ones answer 410. About 300 bytes each."""
+    decision_log: bool = True
+    """Write down what each cycle read and decided, for `podyard replay`."""
+    decision_history: int = Field(default=10_000, ge=10)
+    """Decisions kept, at least, if they are not too large."""
+    decision_bytes: int = Field(default=256 * 1024 * 1024, ge=1024 * 1024)
+    """Size of the decision log; a cluster of 10,000 nodes and 100,000 jobs takes some 20 MB."""
 
     @property
     def is_loopback(self) -> bool:

@@ -55,9 +55,7 @@ def _with_database(server: str, name: str) -> str:
 @contextmanager
 def service(database_url: str, *flags: str) -> Iterator[int]:
     """A migrated `podyard serve` on a free port; yields the port, ends it with SIGTERM."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     program = [sys.executable, "-m", "api.command"]
     subprocess.run([*program, "migrate", "--database-url", database_url], check=True, stdout=2)
     with tempfile.TemporaryDirectory(prefix="podyard-bench-") as folder:
@@ -74,6 +72,13 @@ def service(database_url: str, *flags: str) -> Iterator[int]:
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait()
+
+
+def free_port() -> int:
+    """A port that nobody listens on at the moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def _wait_until_ready(port: int, process: subprocess.Popen[bytes], log: Path) -> None:

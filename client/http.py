@@ -3,13 +3,14 @@
 import json
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Generic, Literal, Self, TypeVar, cast
 from urllib.parse import quote
 
 from client.errors import BadAnswer, ClientError, InputError, WaitedInVain
 from client.shapes import (
+    BatchResult,
     Body,
     Domain,
     Event,
@@ -23,6 +24,7 @@ from client.shapes import (
     Verdict,
 )
 from client.transport import Call, Query, Retry, Transport
+from client.watching import watch
 
 DEFAULT_SERVER = "http://127.0.0.1:8080"
 PAGE_ITEMS = 500
@@ -130,15 +132,28 @@ class Client:
         self,
         content: bytes,
         *,
-        format: str = "podyard",
+        format: str | None = None,
         dry_run: bool = False,
         prune: bool = False,
         content_type: str = "application/yaml",
+        options: Mapping[str, str] | None = None,
     ) -> Imported:
-        """Create and update what the inventory names; `prune` removes the nodes it does not."""
-        query = {"format": format, "dry_run": dry_run or None, "prune": prune or None}
+        """Create and update what the inventory names; `prune` removes the nodes it does not.
+
+        Args:
+            format: Guessed by the service without, where that is safe.
+            options: What the text does not tell, as in `{"node_type": "hgx-h100"}`; see the
+                service's description of the call.
+        """
+        query = {**(options or {}), "format": format}
+        query |= {"dry_run": "true" if dry_run else None, "prune": "true" if prune else None}
         call = Call("POST", "/v1/inventory", query, content, content_type, repeatable=True)
         return cast(Imported, self._object(call))
+
+    def inventory(self) -> str:
+        """The whole inventory as Podyard's YAML; its import would change nothing."""
+        call = Call("GET", "/v1/inventory", {"format": "podyard"}, repeatable=True)
+        return self._transport.send(call).text
 
     def topology(self) -> Topology:
         return cast(Topology, self._get("/v1/topology"))
@@ -186,6 +201,35 @@ class Client:
             repeatable=True,
             wait_s=wait_s or 0.0,
         )
+        return cast(Job, self._object(call))
+
+    def batch(
+        self, jobs: Sequence[Body] = (), *, delete: Sequence[str] = (), key: str | None = None
+    ) -> BatchResult:
+        """End jobs, then submit jobs, in one transaction; what is refused keeps nothing else out.
+
+        Args:
+            delete: `namespace/name` of each.
+            key: As in `submit`; one is made up without.
+        """
+        headers = {"Idempotency-Key": key or str(uuid.uuid4())}
+        content = json_body({"jobs": list(jobs), "delete": list(delete)})
+        call = Call("POST", "/v1/jobs:batch", {}, content, headers=headers, repeatable=True)
+        return cast(BatchResult, self._object(call))
+
+    def change_job(
+        self, namespace: str, name: str, changes: Body, *, revision: int | None = None
+    ) -> Job:
+        """Change what a job asks for: `priority`, `queue`, times, members.
+
+        Args:
+            revision: The change is made only if the job is still at it.
+        """
+        path = _job_path(namespace, name)
+        if revision is None:
+            return cast(Job, self._send("PATCH", path, changes))
+        # Not tried again: after an answer that was lost the revision would be an older one.
+        call = Call("PATCH", path, content=json_body({**changes, "revision": revision}))
         return cast(Job, self._object(call))
 
     def dry_run(self, job: Body) -> Verdict:
@@ -308,6 +352,33 @@ class Client:
             since = newest
             if end is None:
                 end = _revision(page)
+
+    def watch(
+        self,
+        *,
+        since: int | None = None,
+        kinds: Sequence[str] = (),
+        namespace: str | None = None,
+        job: str | None = None,
+    ) -> Generator[Event, None, None]:
+        """Events as they happen, without an end: each once, in order, over any disconnection.
+
+        Args:
+            since: Begin after this revision; without it, with what happens from now on.
+            kinds: `job.bound`, or all of a subject: `job`.
+            job: Name of a job; its pods are followed too.
+
+        Raises:
+            ApiError: With status 410 if events after `since`, or after a long disconnection, are no
+                longer kept: what is there now has to be read anew.
+        """
+        query = {
+            "since": since,
+            "kind": ",".join(kinds) or None,
+            "namespace": namespace,
+            "job": job,
+        }
+        return watch(self._transport, query, since)
 
     def next_event(self, revision: int) -> Event | None:
         """The first event after a revision; None after the newest."""

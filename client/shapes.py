@@ -135,6 +135,7 @@ class TreeDomain(TypedDict, total=False):
     level: str
     name: str
     nodes: int
+    nodes_free: int
     gpus: int
     gpus_free: int
     children: list["TreeDomain"]
@@ -158,13 +159,28 @@ class Topology(TypedDict, total=False):
     revision: int
 
 
+FieldDiff = TypedDict(
+    "FieldDiff", {"field": str, "from": str | None, "to": str | None}, total=False
+)
+
+
+class NodeDiff(TypedDict, total=False):
+    node: str
+    change: str
+    fields: list[FieldDiff]
+
+
 class Imported(TypedDict, total=False):
+    format: str
     created: int
     updated: int
     unchanged: int
     removed: int
     kept: int
     warnings: list[str]
+    cluster_changes: list[FieldDiff]
+    changes: list[NodeDiff]
+    changes_left_out: int
     revision: int
 
 
@@ -173,6 +189,21 @@ class Subject(TypedDict, total=False):
     namespace: str | None
     name: str
     uid: str | None
+
+
+class BatchItem(TypedDict, total=False):
+    """What became of one entry of a batch: a job, or what is wrong with it."""
+
+    status: int
+    job: Job
+    errors: list[FieldError]
+
+
+class BatchResult(TypedDict):
+    """`items` in the order of the jobs sent, `deleted` in that of those to end."""
+
+    items: list[BatchItem]
+    deleted: list[BatchItem]
 
 
 class Event(TypedDict, total=False):

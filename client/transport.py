@@ -2,7 +2,8 @@
 
 import json
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -152,6 +153,29 @@ class Transport:
                 return self._checked(response, call)
             self.sleep(max(self.retry.pause_s(tried), self._asked_pause_s(response)))
         raise Unreachable(self.server, "not tried")
+
+    @contextmanager
+    def stream(self, call: Call) -> Iterator[Iterator[str]]:
+        """The lines of a text that goes on, tried once; `wait_s` is its longest silence.
+
+        Raises:
+            ApiError: If the service refuses.
+            Unreachable: If no answer comes, or it breaks off.
+        """
+        request = self._http.build_request(
+            call.method,
+            call.path,
+            params={key: value for key, value in call.query.items() if value is not None},
+            headers=dict(call.headers),
+            timeout=httpx.Timeout(call.wait_s, connect=min(CONNECT_TIMEOUT_S, self.timeout_s)),
+        )
+        try:
+            with closing(self._http.send(request, stream=True)) as response:
+                if not response.is_success:
+                    response.read()
+                yield self._checked(response, call).iter_lines()
+        except httpx.TransportError as error:
+            raise Unreachable(self.server, self._why(error, call)) from error
 
     def _once(self, call: Call) -> httpx.Response:
         headers = dict(call.headers)

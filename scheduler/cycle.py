@@ -26,10 +26,10 @@ def run_cycle(world: World, policy: Policy, now_s: float) -> Plan:
     try:
         # 1. Take account of what was reported: ended pods free their GPUs for this very cycle.
         draft.apply_facts()
-        # 2. Order the pending gangs; 3. place each in turn, keep the verdict of those that do not
-        # fit.
+        # 2. Order the pending gangs.
+        # 3. Place each in turn; keep the verdict of those that do not fit.
         paused = world.paused or policy.paused
-        verdicts: dict[object, NoFit] = {}
+        verdicts: dict[int, NoFit] = {}
         for position, job in enumerate(in_order(draft.jobs.values())):
             if paused:
                 draft.wait(job, Reason.PAUSED, "the scheduler is paused", None)
@@ -48,11 +48,10 @@ def run_cycle(world: World, policy: Policy, now_s: float) -> Plan:
 
 
 def _place_or_wait(
-    world: World, draft: Draft, job: JobRecord, verdicts: dict[object, NoFit], *, fresh: bool
+    world: World, draft: Draft, job: JobRecord, verdicts: dict[int, NoFit], *, fresh: bool
 ) -> None:
-    # Space only shrinks while gangs are placed, so what did not fit once in this cycle still does
-    # not.
-    key = wish_of(job.spec)
+    # Space only shrinks while gangs are placed: what did not fit once in this cycle never will.
+    key = world.wish[job.uid]
     found = verdicts.get(key)
     if found is None:
         answer = place(world.trial, job.spec)
@@ -63,27 +62,11 @@ def _place_or_wait(
     draft.wait(job, found.code, found.message, found, fresh=fresh)
 
 
-def _never_or(world: World, spec: JobSpec, key: object, verdict: NoFit) -> NoFit:
+def _never_or(world: World, spec: JobSpec, key: int, verdict: NoFit) -> NoFit:
     """The verdict, or the one on the empty cluster if not even that could hold the gang."""
     if key not in world.never:
         world.never[key] = never_fits_in(world.emptied(), spec)
     return world.never[key] or verdict
-
-
-def wish_of(spec: JobSpec) -> object:
-    """What of a job decides where it may go; jobs that differ in name or standing share it."""
-    return (
-        spec.parallelism,
-        spec.gpus_per_pod,
-        spec.resources_per_pod,
-        spec.roles,
-        spec.rules,
-        spec.gpu,
-        tuple(sorted(spec.labels.items())),
-        spec.tolerations,
-        spec.nodes,
-        spec.rails_required,
-    )
 
 
 def _bind(world: World, draft: Draft, job: JobRecord, placement: Placement) -> None:

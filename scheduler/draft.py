@@ -90,10 +90,10 @@ class Draft:
         self._maybe_succeeded(job)
 
     def _surplus(self, job: JobRecord, role: Role) -> list[PodRecord]:
-        """Members beyond the role's number, highest index first: whole parts, as all parts are
-        equal. So many stay as must run together, should members below have a gap.
+        """Members beyond the role's number, in whole parts, highest index first.
 
-        A lost or terminating pod is left alone: its GPUs are not free before its node says so.
+        So many stay as must run together, should members below have a gap. A lost or
+        terminating pod is left alone: its GPUs are not free before its node says so.
         """
         mine = [p for p in self.pods(job.uid).values() if p.role == role.name]
         there = sum(p.is_live or p.state is PodState.SUCCEEDED for p in mine)

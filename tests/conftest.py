@@ -125,7 +125,10 @@ class PostgresqlPool:
                 connection.execute("SET lock_timeout = '2s'")
                 for table in ("pods", "jobs", "node_usage", "nodes", "node_types", "queues"):
                     connection.execute(f"DELETE FROM {table}".encode())
-                connection.execute("TRUNCATE facts, events, idempotency, cluster, clock, policy")
+                connection.execute(
+                    "TRUNCATE facts, events, idempotency, cluster, clock, policy, "
+                    "decisions, decision_bases"
+                )
                 connection.execute("DELETE FROM meta WHERE key <> 'program'")
                 connection.execute("UPDATE counter SET revision = 0, oldest = 0")
                 connection.execute("UPDATE leader SET epoch = 0, holder = '', seen_at = 0")

@@ -16,7 +16,7 @@ from scheduler.errors import JobError, Problem
 from scheduler.importers.hostlist import HostlistError, expand
 from scheduler.model.job import IfNeverFits, JobSpec
 from scheduler.model.placement import NoFit
-from scheduler.place.admit import check_job, never_fits_in
+from scheduler.place.admit import check_job, check_size, never_fits_in
 from scheduler.topology.tree import Topology
 
 NODES_MAX = 100_000
@@ -67,6 +67,29 @@ class Door:
         """The job of a request, whether or not it could ever fit. Raises JobError."""
         return self._checked(body)[0]
 
+    def readmit(self, old: JobSpec, new: JobSpec) -> None:
+        """Check what a change of a job makes new: its queue, and whether a larger one ever fits.
+
+        What was let in stays in: a level that is gone, or a limit of its queue that was lowered,
+        does not stop an unrelated change.
+
+        Raises:
+            JobError: If its queue does not take it, or its members are too many.
+            NeverFits: If it grows to what never fits and has not said that it would wait.
+        """
+        with self._database.read() as connection:
+            topology = read_topology(self._database, connection).topology
+            if (old.queue, old.priority) != (new.queue, new.priority):
+                try:
+                    _check_queue(read_queue(connection, new.queue), new)
+                except NotFound as error:
+                    raise JobError(Problem("queue", str(error))) from None
+        if not _grows(old, new):
+            return
+        check_size(new)
+        if new.if_never_fits is IfNeverFits.REFUSE:
+            self._refuse_never(new, topology)
+
     def _checked(self, body: JobBody) -> tuple[ReadJob, Topology]:
         read = read_job(body)
         spec = replace(read.spec, nodes=_expanded(read.spec.nodes))
@@ -87,6 +110,14 @@ class Door:
             verdict = never_fits_in(self._empty.trial, spec)
         if verdict is not None:
             raise NeverFits(_path_of(spec, verdict), verdict)
+
+
+def _grows(old: JobSpec, new: JobSpec) -> bool:
+    """Whether any role is to have, or to need, more members."""
+    return any(
+        after.replicas > before.replicas or after.min > before.min
+        for before, after in zip(old.roles, new.roles, strict=True)
+    )
 
 
 def _expanded(texts: tuple[str, ...]) -> tuple[str, ...]:

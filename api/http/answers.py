@@ -41,8 +41,10 @@ class Json(Response):
 
     media_type = "application/json"
 
-    def __init__(self, value: object, status: int = 200) -> None:
-        super().__init__(write_json(value), status)
+    def __init__(
+        self, value: object, status: int = 200, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(write_json(value), status, headers=headers)
 
 
 Documented = dict[int | str, dict[str, Any]]  # FastAPI's own type
@@ -56,13 +58,17 @@ def answers(
     says: str = "As asked for.",
     also: Documented | None = None,
 ) -> Documented:
-    """What a route answers: one success with an example, and its errors with one each."""
+    """What a route answers: one success with an example, and its errors with one each.
+
+    503 is among the errors of all: the database may be away at any time.
+    """
     success: dict[str, Any] = {
         "model": model,
         "description": says,
         "content": {"application/json": {"example": example}},
     }
-    return {status: success} | {code: problem_answer(code) for code in errors} | (also or {})
+    problems = {code: problem_answer(code) for code in (*errors, 503)}
+    return {status: success} | problems | (also or {})
 
 
 def problem_answer(status: int) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 from api.http import examples, shapes
 from api.http.answers import Json, answers
-from api.http.routing import Limit, RevisionCursor, Since, make_router
+from api.http.routing import Limit, NameFilter, RevisionCursor, Since, make_router
 from api.http.service import Served
+from api.http.watch import JobNameFilter, KindsFilter, kinds_of
 from api.schemas.event import EventPage
 from api.store.events import list_events
 
@@ -16,8 +17,20 @@ router = make_router("events")
     responses=answers(EventPage, examples.EVENTS, 400, 410, 422, says="Events, oldest first."),
 )
 def list_all_events(
-    service: Served, since: Since = 0, limit: Limit = 500, cursor: RevisionCursor = None
+    service: Served,
+    since: Since = 0,
+    kind: KindsFilter = None,
+    namespace: NameFilter = None,
+    job: JobNameFilter = None,
+    limit: Limit = 500,
+    cursor: RevisionCursor = None,
 ) -> Json:
-    """Events after a revision; 410 when some of them are no longer kept, 400 when it lies ahead."""
+    """Events after a revision; 410 when some of them are no longer kept, 400 when it lies ahead.
+
+    Whoever has read the last page goes on after its `revision`, and misses nothing.
+    """
     start = since if cursor is None else int(cursor)
-    return Json(shapes.page(list_events(service.database, start, limit), shapes.event))
+    found = list_events(
+        service.database, start, limit, kinds=kinds_of(kind), namespace=namespace, job=job
+    )
+    return Json(shapes.page(found, shapes.event))

@@ -27,9 +27,23 @@ RING: dict[str, object] = {
     ],
 }
 JOB_BODIES = {"a parallel job": LLAMA, "a job of roles": RING}
-BATCH_BODIES = {"two jobs": {"items": [LLAMA, RING]}}
+JOB_PATCHES: dict[str, object] = {
+    "more time, sooner": {"priority": 200, "duration_s": 172800.0},
+    "fewer members": {"roles": [{"name": "worker", "replicas": 4}]},
+    "only if nobody else changed it": {"queue": "research", "revision": 8123},
+}
+BATCH_BODIES: dict[str, object] = {
+    "two jobs": {"jobs": [LLAMA, RING]},
+    "one ends and one starts": {"delete": ["research/llama-70b"], "jobs": [RING]},
+}
 STATUS_BODIES = {
     "it runs": {"attempt": 1, "state": "running"},
+    "it failed, and this one is meant": {
+        "attempt": 1,
+        "state": "failed",
+        "exit_code": 1,
+        "uid": "01jgg9rb00x5c3m7kq2v8t4n6w--0",
+    },
     "it has ended": {"attempt": 1, "state": "succeeded", "exit_code": 0},
 }
 CORDON_BODIES = {"with a reason": {"reason": "fan 3 is loud"}}
@@ -47,8 +61,7 @@ POLICY_BODIES = {
     }
 }
 CLOCK_BODIES = {"a minute": {"advance_s": 60}}
-INVENTORY = {
-    "four nodes in a rack": """\
+FOUR_NODES = """\
 cluster: demo
 levels: [block, leaf, rack, node]
 scale_up: node
@@ -57,4 +70,17 @@ nodes:
 racks:
   - {names: r01, power_kw: 45, cdu: cdu-1}
 """
+INVENTORY = {
+    "four nodes in a rack": FOUR_NODES,
+    "switches and nodes of Slurm": """\
+SwitchName=leaf1 Nodes=n[001-004]
+SwitchName=leaf2 Nodes=n[005-008]
+SwitchName=spine Switches=leaf[1-2]
+NodeName=n[001-008] CPUs=112 RealMemory=2000000 Gres=gpu:h100:8
+""",
+    "a table of hosts": """\
+host,block,leaf,model,gpus
+n001,b1,l1,H100,8
+n002,b1,l1,H100,8
+""",
 }

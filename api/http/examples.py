@@ -3,8 +3,6 @@
 from typing import Any
 
 from api.http.example_bodies import LLAMA, RING
-from api.problems import KINDS, document
-from scheduler.errors import Problem
 
 _TIME = "2026-01-01T12:00:00.000Z"
 _UID = "01jgg9rb00x5c3m7kq2v8t4n6w"
@@ -51,15 +49,19 @@ JOB = _job()
 JOBS = _page(JOB)
 CANCELLED = _job(state="cancelled", running=0, finished_at="2026-01-01T18:00:00.000Z")
 
-_REFUSED = document(
-    KINDS["NeverFits"],
-    [Problem("topology[0].within", "never fits, even with every node empty: needs 128 nodes")],
-)
-BATCH = {
+CHANGED = _job(priority=200, spec=LLAMA | {"priority": 200, "duration_s": 172800.0})
+
+BATCH: dict[str, object] = {
     "items": [
-        {"status": 201, "job": _job(spec=RING, name="ring"), "problem": None},
-        {"status": 422, "job": None, "problem": _REFUSED},
-    ]
+        {"status": 201, "job": _job(spec=RING, name="ring")},
+        {
+            "status": 422,
+            "errors": [
+                {"path": "topology[0].within", "message": "never fits, even with every node empty"}
+            ],
+        },
+    ],
+    "deleted": [{"status": 200, "job": CANCELLED}],
 }
 
 _POD: dict[str, object] = {
@@ -200,6 +202,19 @@ EVENTS = _page(
     }
 )
 
+STREAM = """\
+retry: 1000
+: revision 8122
+
+id: 8123
+data: {"revision":8123,"at":"2026-01-01T12:00:00.000Z","kind":"job.bound","subject":{"kind":"job",\
+"namespace":"research","name":"llama-70b","uid":"01jgg9rb00x5c3m7kq2v8t4n6w"},\
+"message":"128 pods on 128 nodes","body":{"attempt":1}}
+
+: revision 8123
+
+"""
+
 _RACK: dict[str, object] = {
     "level": "rack",
     "name": "r01",
@@ -226,6 +241,7 @@ TOPOLOGY = {
             "level": "block",
             "name": "b1",
             "nodes": 128,
+            "nodes_free": 32,
             "gpus": 1024,
             "gpus_free": 256,
             "children": [],
@@ -252,12 +268,32 @@ OVERVIEW = {
     ],
 }
 IMPORTED = {
-    "created": 4,
-    "updated": 0,
-    "unchanged": 124,
+    "format": "slurm",
+    "created": 1,
+    "updated": 1,
+    "unchanged": 126,
     "removed": 0,
     "kept": 0,
-    "warnings": [],
+    "warnings": [
+        "nothing says what GPUs there are in node 'n128': taken as none; name a node type for them"
+    ],
+    "cluster_changes": [{"field": "levels", "from": "leaf, node", "to": "block, leaf, node"}],
+    "changes": [
+        {
+            "node": "n017",
+            "change": "updated",
+            "fields": [{"field": "leaf", "from": "l1", "to": "l2"}],
+        },
+        {
+            "node": "n128",
+            "change": "created",
+            "fields": [
+                {"field": "type", "from": None, "to": "unknown"},
+                {"field": "leaf", "from": None, "to": "l4"},
+            ],
+        },
+    ],
+    "changes_left_out": 0,
     "revision": 8123,
 }
 POLICY = {

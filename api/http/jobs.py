@@ -1,4 +1,4 @@
-"""Jobs: submit, list, read, cancel."""
+"""Jobs: submit, list, read, change, cancel."""
 
 from typing import Annotated
 
@@ -7,14 +7,17 @@ from fastapi.concurrency import run_in_threadpool
 
 from api.http import example_bodies, examples, shapes
 from api.http.answers import Json, answers, takes
-from api.http.body import YAML_TYPES, json_body, json_or_yaml_body
+from api.http.body import YAML_TYPES, json_or_yaml_body
+from api.http.changing import IfMatch, change_one, patch_body
 from api.http.dry_run import dry_run_of
 from api.http.routing import Cursor, Limit, NameFilter, NamePath, make_router
 from api.http.service import Served
-from api.http.submitting import IdempotencyHeader, submit_many, submit_one
+from api.http.submitting import IdempotencyHeader, submit_one
 from api.http.waiting import WAIT_S, Timeout, Wait, wait_for
-from api.schemas.job import BatchResult, Job, JobBatch, JobBody, JobPage, JobStateName
+from api.schemas.job import Job, JobBody, JobPage, JobStateName
+from api.schemas.job_change import JobPatch
 from api.store.jobs import cancel_job, get_job, list_jobs
+from api.store.views import JobView
 from scheduler.model.lifecycle import JobState
 
 router = make_router("jobs")
@@ -54,19 +57,6 @@ async def submit_job(
     if wait is not None:
         job = await wait_for(service, job.uid, wait, timeout_s)
     return Json(shapes.job(job), 201 if created else 200)
-
-
-@router.post(
-    "/v1/jobs:batch",
-    summary="Submit many jobs",
-    responses=answers(
-        BatchResult, examples.BATCH, 400, 413, 415, 422, says="What became of each, in order."
-    ),
-    openapi_extra=takes(JobBatch, example_bodies.BATCH_BODIES),
-)
-def submit_batch(service: Served, body: Annotated[JobBatch, Depends(json_body(JobBatch))]) -> Json:
-    """Write jobs down in one transaction; one that is refused does not keep the others out."""
-    return Json({"items": submit_many(service, body.items)})
 
 
 @router.get(
@@ -110,7 +100,30 @@ async def read_job(
     job = await run_in_threadpool(get_job, service.database, namespace, name)
     if wait is not None:
         job = await wait_for(service, job.uid, wait, timeout_s)
-    return Json(shapes.job(job))
+    return _job(job)
+
+
+@router.patch(
+    "/v1/namespaces/{namespace}/jobs/{name}",
+    summary="Change a job",
+    responses=answers(
+        Job, examples.CHANGED, 400, 404, 409, 413, 415, 422, says="The job as it is now."
+    ),
+    openapi_extra=takes(JobPatch, example_bodies.JOB_PATCHES),
+)
+def patch_job(
+    service: Served,
+    namespace: NamePath,
+    name: NamePath,
+    body: Annotated[JobPatch, Depends(patch_body())],
+    match: IfMatch = None,
+) -> Json:
+    """Change what a job asks for; members that it has too many by then stop, last ones first.
+
+    Everything else stays as submitted. 409 when the job has ended, is not in the state for the
+    change, or is not at the revision that its caller knows.
+    """
+    return _job(change_one(service, namespace, name, body, match))
 
 
 @router.delete(
@@ -122,3 +135,8 @@ def delete_job(service: Served, namespace: NamePath, name: NamePath) -> Json:
     """Cancel a job; delete the record of one that has ended."""
     job = cancel_job(service.database, namespace, name, now_s=service.clock.now_s())
     return Json(shapes.job(job))
+
+
+def _job(view: JobView) -> Json:
+    """One job, with its revision for `If-Match`."""
+    return Json(shapes.job(view), headers={"ETag": f'"{view.revision}"'})

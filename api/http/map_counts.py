@@ -93,6 +93,7 @@ class MapCounts:
             "level": level.name,
             "name": level.names[domain],
             "nodes": level.node_hi[domain] - level.node_lo[domain],
+            "nodes_free": self._nodes_free.of(level, domain),
             "gpus": self._gpus.of(level, domain),
             "gpus_free": self._gpus_free.of(level, domain),
             "children": [] if is_last else [self._branch(depth + 1, d) for d in inner],

@@ -14,6 +14,9 @@ from api.problems import INTERNAL, kind_of
 
 log = get_logger(__name__)
 
+WATCH = "/v1/watch"
+"""Its requests last for as long as their callers like."""
+
 _HEADERS = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
@@ -59,7 +62,7 @@ class Observe:
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "none")
-        waits = b"wait=" in scope["query_string"]
+        waits = b"wait=" in scope["query_string"] or route == WATCH
         if not waits:
             self._metrics.observe_request(scope["method"], route, status, seconds)
         # What reads and succeeds is most of the traffic, and changes nothing.

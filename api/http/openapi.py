@@ -8,7 +8,9 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
 from api.http.answers import SCHEMAS, problem_answer
-from api.schemas.job import JobBatch, JobBody
+from api.schemas.batch import JobBatch
+from api.schemas.job import JobBody
+from api.schemas.job_change import JobPatch
 from api.schemas.node import CordonBody, Nothing
 from api.schemas.placement import DryRun, Placement, Torchrun
 from api.schemas.pod import StatusBody
@@ -29,7 +31,7 @@ and unknown query parameters are refused. Every error is an RFC 9457 problem doc
 """
 
 TAGS = {
-    "jobs": "Gangs: submit, read, explain, cancel.",
+    "jobs": "Gangs: submit, read, explain, change, cancel.",
     "pods": "Members of gangs and what their nodes report of them.",
     "nodes": "Servers and trays.",
     "cluster": "The map of the cluster and what is free on it.",
@@ -42,6 +44,7 @@ TAGS = {
 _MODELS = (
     JobBody,
     JobBatch,
+    JobPatch,
     CordonBody,
     Nothing,
     DryRun,

@@ -71,6 +71,7 @@ def report_status(
         attempt=body.attempt,
         state=PodState(body.state),
         exit_code=body.exit_code,
+        uid=body.uid,
         now_s=service.clock.now_s(),
     )
     return Json(shapes.pod(pod, load_topology(service.database).topology))

@@ -7,6 +7,7 @@ from fastapi import Depends, Request
 
 from api.admission.admit import Door
 from api.clock import Clock
+from api.http.feed import Feed
 from api.http.reader import Reader
 from api.http.waiters import JobWaiters
 from api.loop.runner import Runner
@@ -32,6 +33,7 @@ class Service:
     door: Door
     reader: Reader
     waiters: JobWaiters
+    feed: Feed
 
 
 async def service_of(request: Request) -> Service:

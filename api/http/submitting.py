@@ -2,21 +2,17 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated
 
 from fastapi import Header
 
-from api.http import shapes
 from api.http.service import Service
-from api.http.shapes import Shape
-from api.problems import document_of
 from api.schemas.job import JobBody
-from api.schemas.job_spec import ReadJob
+from api.schemas.job_spec import ReadJob, read_job
 from api.store import jobs
-from api.store.errors import StoreError
-from api.store.views import IdempotencyKey, JobView, Submission
-from scheduler.errors import SchedulerError
+from api.store.views import IdempotencyKey, JobView
+from scheduler.errors import JobError, SchedulerError
 
 CALLER = ""
 """Who calls, while there are no tokens."""
@@ -40,44 +36,43 @@ def submit_one(service: Service, body: JobBody, key: str | None) -> tuple[JobVie
         JobError, NeverFits: As the door says.
         Conflict: If its name is in use, or its key for another body.
     """
-    read = service.door.admit(body)
+    try:
+        read = service.door.admit(body)
+    except SchedulerError:
+        known = known_job(service, body, key)
+        if known is None:
+            raise
+        return known, False
     return jobs.submit_job(
         service.database,
         read.spec,
         read.body,
         now_s=service.clock.now_s(),
-        idempotency=None if key is None else _key(read, key),
+        idempotency=None if key is None else idempotency_key(read, key),
     )
 
 
-def submit_many(service: Service, bodies: Sequence[JobBody]) -> list[Shape]:
-    """What became of each, in order."""
-    admitted = [_admitted(service, body) for body in bodies]
-    submissions = [s for s in admitted if isinstance(s, Submission)]
-    written = iter(
-        jobs.submit_jobs(service.database, submissions, now_s=service.clock.now_s())
-        if submissions
-        else ()
-    )
-    return [_outcome(next(written) if isinstance(a, Submission) else a) for a in admitted]
+def known_job(service: Service, body: JobBody, key: str | None) -> JobView | None:
+    """The job that an earlier request under this key made.
 
+    A request that is sent again must find it also when the door would refuse it by now.
 
-def _admitted(service: Service, body: JobBody) -> Submission | SchedulerError:
+    Raises:
+        Conflict: If that request had another body, or its job was deleted.
+    """
+    if key is None:
+        return None
     try:
-        read = service.door.admit(body)
-    except SchedulerError as error:
-        return error
-    return Submission(read.spec, read.body)
+        read = read_job(body)
+    except JobError:
+        return None  # such a request was never let in
+    return jobs.job_of_key(
+        service.database, idempotency_key(read, key), now_s=service.clock.now_s()
+    )
 
 
-def _outcome(result: tuple[JobView, bool] | StoreError | SchedulerError) -> Shape:
-    if isinstance(result, tuple):
-        return {"status": 201, "job": shapes.job(result[0]), "problem": None}
-    problem = document_of(result)
-    return {"status": problem["status"], "job": None, "problem": problem}
-
-
-def _key(read: ReadJob, key: str) -> IdempotencyKey:
+def idempotency_key(read: ReadJob, key: str) -> IdempotencyKey:
+    """A caller's key, in the namespace of its job."""
     return IdempotencyKey(CALLER, read.spec.namespace, key, body_hash(read.body))
 
 

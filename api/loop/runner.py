@@ -11,14 +11,17 @@ from api.log import get_logger
 from api.loop.leader import Leader
 from api.metrics import Metrics
 from api.store.commit import commit
+from api.store.decisions import DecisionLog, Entry
 from api.store.engine import Database
 from api.store.errors import Deposed
 from api.store.events import TRIM_STEP, trim_history
+from api.store.journal import JournalWorld
 from api.store.snapshot import Snapshot, follow_with_policy, load_snapshot
 from api.store.views import Committed
 from scheduler.cluster.world import World
 from scheduler.cycle import run_cycle
 from scheduler.model.lifecycle import JobState, Reason
+from scheduler.model.plan import Plan
 from scheduler.policy import Policy
 
 IDLE_S = 1.0
@@ -81,6 +84,7 @@ class Runner:
     Args:
         metrics: Counted in, if given.
         event_history: Events kept, at least.
+        decisions: Where each decision is written down, with what it read; None = nowhere.
 
     Attributes:
         stats: What it did so far.
@@ -93,11 +97,13 @@ class Runner:
         *,
         metrics: Metrics | None = None,
         event_history: int = 200_000,
+        decisions: DecisionLog | None = None,
     ) -> None:
         self._database = database
         self._clock = clock
         self._metrics = metrics
         self._event_history = event_history
+        self._decisions = decisions
         self._leader = Leader(database, f"{socket.gethostname()}:{os.getpid()}", clock.now_s)
         self._known: Snapshot | None = None
         self._woken = threading.Event()
@@ -132,6 +138,8 @@ class Runner:
             self._thread = None
         self._leader.step_down()
         self._known = None
+        if self._decisions is not None:
+            self._decisions.stop(timeout_s)
 
     def wake(self) -> None:
         """Run a cycle soon though nothing was written, because time has moved."""
@@ -169,7 +177,8 @@ class Runner:
     def _follow(self) -> tuple[World, Policy, bool]:
         """The world and policy as of now, and whether there was a change."""
         if self._known is None:
-            self._known = load_snapshot(self._database)
+            kind = World if self._decisions is None else JournalWorld
+            self._known = load_snapshot(self._database, kind)
             return self._known.world, self._known.policy, True
         world = self._known.world
         policy = follow_with_policy(self._database, world)
@@ -188,7 +197,10 @@ class Runner:
         time.sleep(0)  # requests go first: commit takes the interpreter again
         done = Committed(world.revision)
         if not plan.is_empty():
-            done = commit(self._database, plan, epoch, now_s)
+            entry = self._entry(world, policy, plan, now_s, epoch)
+            done = commit(self._database, plan, epoch, now_s, entry)
+            if self._decisions is not None and entry is not None:
+                self._decisions.settle(entry)
         if not done.dropped:
             world.map_changed = False
         self._cycled_at = time.monotonic()
@@ -199,6 +211,13 @@ class Runner:
             log.debug("committed", revision=done.revision, events=dict(done.events))
         self._count(done)
         return done.changed
+
+    def _entry(
+        self, world: World, policy: Policy, plan: Plan, now_s: float, epoch: int
+    ) -> Entry | None:
+        if self._decisions is None or not isinstance(world, JournalWorld):
+            return None
+        return self._decisions.prepare(world, policy, plan, now_s, epoch)
 
     def _count(self, done: Committed) -> None:
         if self._metrics is None:
@@ -253,3 +272,5 @@ class Runner:
         keep, now_s = self._event_history, self._clock.now_s()
         if trim_history(self._database, keep=keep, now_s=now_s) < TRIM_STEP:
             self._trimmed_at = time.monotonic()
+            if self._decisions is not None:
+                self._decisions.trim()

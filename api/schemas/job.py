@@ -24,12 +24,10 @@ from api.schemas.common import (
     Time,
     Uri,
 )
-from api.schemas.problem import ProblemDocument
 from scheduler.model.resources import MAX_GPUS_PER_NODE
 
 ROLES_MAX = 1_000
 NODES_MAX = 10_000
-BATCH_MAX = 1_000
 
 JobStateName = Literal[
     "pending",
@@ -218,12 +216,6 @@ class JobBody(Strict):
     run: RunBody | None = None
 
 
-class JobBatch(Strict):
-    """Jobs to submit in one transaction; one that is refused does not keep the others out."""
-
-    items: Annotated[list[JobBody], Field(min_length=1, max_length=BATCH_MAX)]
-
-
 class BrokenRule(Strict):
     """A rule that the job's pods do not keep on the present map."""
 
@@ -269,17 +261,3 @@ class Job(Strict):
 
 class JobPage(Page[Job]):
     """Jobs in the order of their submission."""
-
-
-class BatchItem(Strict):
-    """What became of one job of a batch: it was written (201), or why not."""
-
-    status: int
-    job: Job | None
-    problem: ProblemDocument | None
-
-
-class BatchResult(Strict):
-    """What became of a batch, in its order."""
-
-    items: list[BatchItem]

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from api.schemas.common import Page, Strict
+from api.schemas.common import Line, Page, Strict
 
 PodStateName = Literal[
     "bound", "running", "terminating", "lost", "stopped", "succeeded", "failed", "cancelled"
@@ -42,9 +42,11 @@ class PodPage(Page[Pod]):
 class StatusBody(Strict):
     """What a node says of a pod: the life it speaks of, and what became of it.
 
-    `exit_code` belongs to `succeeded` (0) and `failed`.
+    `exit_code` belongs to `succeeded` (0) and `failed`. With `uid` a report that comes late is not
+    taken for one of the pod that has the name by now.
     """
 
     attempt: Annotated[int, Field(ge=1, le=2**31 - 1)]
     state: Literal["running", "stopped", "succeeded", "failed"]
     exit_code: Annotated[int, Field(ge=-(2**31), le=2**31 - 1)] | None = None
+    uid: Line | None = None

@@ -50,6 +50,7 @@ class TreeDomain(Strict):
     level: str
     name: str
     nodes: int
+    nodes_free: int
     gpus: int
     gpus_free: int
     children: list["TreeDomain"]

@@ -7,6 +7,7 @@ from sqlalchemy import Connection
 
 from api.schemas.spec import dump_rules, dump_verdict
 from api.store.bulk import among, update_rows, upsert_rows
+from api.store.decisions import Entry
 from api.store.engine import Database, Transaction
 from api.store.errors import Deposed, LedgerRefused
 from api.store.fresh import Kept, Part, PodNow, drop_stale
@@ -32,12 +33,17 @@ class _Rows:
     facts: list[int] = field(default_factory=list)
 
 
-def commit(db: Database, plan: Plan, epoch: int, now_s: float) -> Committed:
+def commit(
+    db: Database, plan: Plan, epoch: int, now_s: float, entry: Entry | None = None
+) -> Committed:
     """Write a plan, all of it or nothing, but for jobs that something newer has touched.
 
     A job is dropped from the plan, to be decided anew, when a fact about it, the job itself or a
     node that it would use is newer than the plan; with it goes whoever counted on what it frees.
     What would change nothing is not written: no event, no revision.
+
+    Args:
+        entry: Of the decision log, written along if anything is.
 
     Raises:
         Deposed: If the epoch is over; nothing was written.
@@ -49,6 +55,8 @@ def commit(db: Database, plan: Plan, epoch: int, now_s: float) -> Committed:
             kept = drop_stale(tx.connection, plan)
             rows = _gather(tx, kept)
             _write(tx, kept, rows)
+            if entry is not None and (tx.changed or rows.facts):
+                entry.write(tx, kept.dropped)
             return Committed(
                 revision=tx.revision,
                 dropped=tuple(sorted(kept.dropped)),
@@ -114,9 +122,12 @@ def _event_of(
             return f"job.{move.state}", _message(move, part), _body(move, part)
         if (move.reason, move.message) != (old["reason"], old["message"]):
             return f"job.{move.state}", move.message, _body(move, part)
-        if dump_rules(move.broken) != old["broken"]:
-            said = ", ".join(f"{r.group or 'part'} within {r.within}" for r in move.broken)
-            return "job.rules", f"not kept: {said}" if said else "all rules are kept", {}
+    surplus = [m for m in pod_moves if m.surplus]
+    if surplus:
+        return "job.shrunk", _shrunk_message(surplus, part), _body(move, part) | _shrunk(surplus)
+    if move is not None and dump_rules(move.broken) != old["broken"]:
+        said = ", ".join(f"{r.group or 'part'} within {r.within}" for r in move.broken)
+        return "job.rules", f"not kept: {said}" if said else "all rules are kept", {}
     if part.pods:
         return "job.grown", f"{len(part.pods)} pods joined", _body(move, part)
     if pod_moves:
@@ -139,6 +150,15 @@ def _body(move: JobMove | None, part: Part) -> dict[str, object]:
         names = list(dict.fromkeys(pod.node for pod in part.pods))
         body |= {"pods": len(part.pods), "nodes": names[:NODES_SHOWN], "node_count": len(names)}
     return body
+
+
+def _shrunk_message(surplus: list[PodMove], part: Part) -> str:
+    joined = f"; {len(part.pods)} joined" if part.pods else ""
+    return f"{len(surplus)} pods stopped, as the job is to have fewer members{joined}"
+
+
+def _shrunk(surplus: list[PodMove]) -> dict[str, object]:
+    return {"stopped": len(surplus), "stopped_uids": [m.uid for m in surplus[:NODES_SHOWN]]}
 
 
 def _pods_message(moves: list[PodMove]) -> str:

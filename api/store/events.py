@@ -1,17 +1,22 @@
 """The history: every event has a revision of its own."""
 
+from collections.abc import Sequence
+
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement
+from sqlalchemy import ColumnElement, Connection
 
 from api.store.engine import Database, read_revision
 from api.store.errors import FutureRevision, Gone
 from api.store.jsontext import load_dict
 from api.store.paging import clamp
-from api.store.tables import counter, events, facts, idempotency
+from api.store.tables import counter, events, facts, idempotency, jobs
 from api.store.views import EventView, Page
 
 IDEMPOTENCY_S = 24 * 3600.0
 """How long an Idempotency-Key is remembered."""
+
+NAMESAKES_MAX = 100
+"""Jobs of one name whose pods a filter follows."""
 
 TRIM_STEP = 5_000
 """Rows removed in one transaction; a few milliseconds."""
@@ -34,11 +39,15 @@ def list_events(
     subject_kind: str | None = None,
     namespace: str | None = None,
     name: str | None = None,
+    kinds: Sequence[str] = (),
+    job: str | None = None,
 ) -> Page[EventView]:
     """Events after revision `since`, oldest first.
 
     Args:
         job_uid: Of this job and of its pods.
+        kinds: Of any of these, `job.bound`, or of these subjects, `job`; none = of all.
+        job: Of jobs of this name and of their pods, as far as their records are there.
 
     Returns:
         `revision` is that of the store; `next` is the last revision of a full page, as text, to be
@@ -60,17 +69,13 @@ def list_events(
         if value is not None:
             wanted.append(column == value)
     if job_uid is not None:
-        # A pod's uid is its job's, a dash and more; "." is the character after "-".
-        pods = sa.and_(events.c.uid > f"{job_uid}-", events.c.uid < f"{job_uid}.")
-        wanted.append(sa.or_(events.c.uid == job_uid, pods))
+        wanted.append(_of_job(job_uid))
+    if kinds:
+        wanted.append(sa.or_(events.c.kind.in_(kinds), events.c.subject_kind.in_(kinds)))
     with db.read() as connection:
-        current, oldest = connection.execute(
-            sa.select(counter.c.revision, counter.c.oldest).where(counter.c.id == 1)
-        ).one()
-        if since > current:
-            raise FutureRevision(since, current)
-        if since < oldest:
-            raise Gone(since, oldest)
+        current = _check_since(connection, since)
+        if job is not None:
+            wanted.append(_of_jobs(connection, namespace, job))
         # An upper end too, so that PostgreSQL goes by the index even when it knows no figures.
         wanted.append(events.c.revision <= current)
         rows = connection.execute(
@@ -91,6 +96,57 @@ def list_events(
         for row in rows[:size]
     )
     return Page(items, current, str(items[-1].revision) if len(rows) > size else None)
+
+
+def check_since(db: Database, since: int | None) -> int:
+    """The revision to start after: `since`, or else the current one.
+
+    Raises:
+        Gone, FutureRevision: As `list_events`.
+    """
+    with db.read() as connection:
+        if since is None:
+            return read_revision(connection)
+        _check_since(connection, since)
+    return since
+
+
+def job_uids(db: Database, namespace: str | None, name: str) -> frozenset[str]:
+    """Uids of the jobs of that name whose records are there; of all namespaces if None is given."""
+    with db.read() as connection:
+        return frozenset(_job_uids(connection, namespace, name))
+
+
+def _check_since(connection: Connection, since: int) -> int:
+    """The current revision; refuses a start that lies ahead or too far back."""
+    current, oldest = connection.execute(
+        sa.select(counter.c.revision, counter.c.oldest).where(counter.c.id == 1)
+    ).one()
+    if since > current:
+        raise FutureRevision(since, current)
+    if since < oldest:
+        raise Gone(since, oldest)
+    return int(current)
+
+
+def _of_job(uid: str) -> ColumnElement[bool]:
+    """Events of a job and of its pods, whose uids are the job's, a dash and more."""
+    # "." is the character after "-".
+    return sa.or_(events.c.uid == uid, sa.and_(events.c.uid > f"{uid}-", events.c.uid < f"{uid}."))
+
+
+def _of_jobs(connection: Connection, namespace: str | None, name: str) -> ColumnElement[bool]:
+    by_name = sa.and_(events.c.subject_kind == "job", events.c.name == name)
+    return sa.or_(by_name, *map(_of_job, _job_uids(connection, namespace, name)))
+
+
+def _job_uids(connection: Connection, namespace: str | None, name: str) -> list[str]:
+    """The newest first; older records than so many are of no interest any more."""
+    query = sa.select(jobs.c.uid).where(jobs.c.name == name)
+    if namespace is not None:
+        query = query.where(jobs.c.namespace == namespace)
+    newest_first = query.order_by(jobs.c.age.desc()).limit(NAMESAKES_MAX)
+    return list(connection.execute(newest_first).scalars())
 
 
 def wait_for_revision(db: Database, after: int, timeout_s: float) -> int:

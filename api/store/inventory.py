@@ -3,24 +3,58 @@
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from api.schemas.spec import dump_fabric, dump_node_type, dump_racks, dump_sets, dump_taints
+from api.schemas.spec import (
+    dump_fabric,
+    dump_node_type,
+    dump_racks,
+    dump_sets,
+    dump_taints,
+    load_node_type,
+)
 from api.store.bulk import among, insert_rows, update_rows, upsert_rows
+from api.store.changes import changes_of
 from api.store.engine import Database, Transaction, read_revision
 from api.store.jsontext import dump_json
 from api.store.merge import Held, Merged, merge
 from api.store.tables import cluster, node_types, node_usage, nodes
 from api.store.topology import build_stored, keep_topology, map_revision, read_inventory
 from api.store.views import ImportResult
+from scheduler.importers.coverage import WHOLE, Coverage
+from scheduler.importers.refusals import first_of
 from scheduler.model.node import Inventory, NodeRecord, NodeType
 from scheduler.model.resources import full_mask
-from scheduler.topology.build import Built
+from scheduler.topology.build import WARNINGS_MAX, Built
+from scheduler.topology.fabric_checks import mixed_types
 
 NAMES_SHOWN = 100
 """Names of nodes of one kind in the event of an import."""
 
+RACK_LEVEL = "rack"
+"""Level whose domains are bought as one, so that different nodes in one of them look wrong."""
+
+
+def find_node_type(db: Database, name: str) -> NodeType | None:
+    """A node type that the cluster has, whether or not any node is of it."""
+    with db.read() as connection:
+        query = sa.select(node_types.c.body).where(node_types.c.name == name)
+        body = connection.execute(query).scalar_one_or_none()
+    return None if body is None else load_node_type(body)
+
+
+def export_inventory(db: Database) -> Inventory:
+    """The whole inventory as it was given, contradictions included."""
+    with db.read() as connection:
+        return read_inventory(connection).inventory
+
 
 def import_inventory(
-    db: Database, inventory: Inventory, *, prune: bool, dry_run: bool, now_s: float
+    db: Database,
+    inventory: Inventory,
+    *,
+    prune: bool,
+    dry_run: bool,
+    now_s: float,
+    coverage: Coverage = WHOLE,
 ) -> ImportResult:
     """Merge an inventory with what is there; see `merge`. What is used stays with node and GPU.
 
@@ -31,23 +65,27 @@ def import_inventory(
     """
     with db.read() as connection:
         stored = read_inventory(connection)
-        merged = merge(stored.inventory, inventory, _held(connection), prune=prune)
+        merged = merge(
+            stored.inventory, inventory, _held(connection), prune=prune, coverage=coverage
+        )
         revision = read_revision(connection)
     # The slow part, seconds for 100,000 nodes, while others may still write.
     built = build_stored(merged.new)
     if dry_run or not merged.is_change:
-        return _result(merged, built, revision)
+        return _result(stored.inventory, merged, built, revision)
     with db.write(now_s) as tx:
         if map_revision(tx.connection) != stored.revision:
             stored = read_inventory(tx.connection)
-        again = merge(stored.inventory, inventory, _held(tx.connection), prune=prune)
+        again = merge(
+            stored.inventory, inventory, _held(tx.connection), prune=prune, coverage=coverage
+        )
         if again.new != merged.new:
             built = build_stored(again.new)
         if again.is_change:
             _write(tx, again)
     if again.is_change:
         keep_topology(db, tx.revision, built)
-    return _result(again, built, tx.revision)
+    return _result(stored.inventory, again, built, tx.revision)
 
 
 def _held(connection: Connection) -> dict[str, Held]:
@@ -57,16 +95,25 @@ def _held(connection: Connection) -> dict[str, Held]:
     return {name: Held(*numbers) for name, *numbers in connection.execute(query)}
 
 
-def _result(merged: Merged, built: Built, revision: int) -> ImportResult:
+def _result(old: Inventory, merged: Merged, built: Built, revision: int) -> ImportResult:
+    warnings = [*merged.new.warnings, *built.warnings, *_mixed_racks(built)]
+    more = len(warnings) - WARNINGS_MAX
     return ImportResult(
         created=len(merged.created),
         updated=len(merged.updated),
         unchanged=merged.unchanged,
         removed=len(merged.removed),
         kept=len(merged.kept),
-        warnings=(*merged.new.warnings, *built.warnings),
+        warnings=(*warnings[:WARNINGS_MAX], *([f"and {more} warnings more"] if more > 0 else [])),
         revision=revision,
+        changes=changes_of(old, merged),
     )
+
+
+def _mixed_racks(built: Built) -> list[str]:
+    if RACK_LEVEL not in built.topology.level_index:
+        return []
+    return first_of([found.message for found in mixed_types(built.topology, RACK_LEVEL)])
 
 
 def _write(tx: Transaction, merged: Merged) -> None:

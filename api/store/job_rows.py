@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 
 import sqlalchemy as sa
+from sqlalchemy import Connection
 
 from api.schemas.spec import dump_spec, load_rules, load_spec
+from api.store.errors import NotFound
 from api.store.jsontext import dump_json, load_dict
 from api.store.rows import AnyRow, AnySelect
 from api.store.tables import facts, jobs
@@ -28,6 +30,23 @@ _CANCELLING = (
 def select_jobs() -> AnySelect:
     """All that `job_view` reads."""
     return sa.select(jobs, _CANCELLING)
+
+
+def newest_job(connection: Connection, namespace: str, name: str) -> AnyRow:
+    """The row of the newest job of that name.
+
+    Raises:
+        NotFound: If there is none.
+    """
+    row = connection.execute(
+        select_jobs()
+        .where(jobs.c.namespace == namespace, jobs.c.name == name)
+        .order_by(jobs.c.age.desc())
+        .limit(1)
+    ).one_or_none()
+    if row is None:
+        raise NotFound("job", f"{namespace}/{name}")
+    return row
 
 
 def job_view(row: AnyRow) -> JobView:
@@ -62,6 +81,7 @@ def job_view(row: AnyRow) -> JobView:
         broken=load_rules(r["broken"]),
         live=r["pods_live"],
         cancelling=bool(r["cancelling"]),
+        spec_revision=r["spec_revision"],
     )
 
 
@@ -118,6 +138,7 @@ def fresh_view(row: Mapping[str, object], spec: JobSpec) -> JobView:
         members=_int(row["members"]),
         gpus=spec.gpu_count,
         running=0,
+        spec_revision=_int(row["spec_revision"]),
     )
 
 

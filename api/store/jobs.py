@@ -1,23 +1,30 @@
 """Jobs: submit, read, list, cancel. All here are facts; what becomes of them is the leader's."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection
 
-from api.store.bulk import upsert_rows
+from api.store.ending import End, end_jobs
 from api.store.engine import Database, Transaction, read_revision
 from api.store.errors import Conflict, NotFound
-from api.store.events import IDEMPOTENCY_S
-from api.store.job_rows import GPUS_OF_A_NODE, fresh_view, job_view, new_job_row, select_jobs
+from api.store.job_rows import (
+    GPUS_OF_A_NODE,
+    fresh_view,
+    job_view,
+    new_job_row,
+    newest_job,
+    select_jobs,
+)
+from api.store.keys import key_row, known_keys, remember
 from api.store.paging import clamp, encode_cursor, int_cursor, page_of
-from api.store.rows import AnyRow, AnySelect
-from api.store.tables import facts, idempotency, jobs, node_types, queues
+from api.store.rows import AnySelect
+from api.store.tables import jobs, node_types, queues
 from api.store.uids import new_uid
 from api.store.views import IdempotencyKey, JobView, Page, Submission
+from scheduler.errors import InvariantError
 from scheduler.model.job import JobSpec
-from scheduler.model.lifecycle import FINAL, JobState
-from scheduler.model.plan import FactKind
+from scheduler.model.lifecycle import JobState
 
 
 def submit_job(
@@ -42,15 +49,14 @@ def submit_job(
     return db.grouped(lambda tx: _submit(tx, submission), now_s)
 
 
-def submit_jobs(
-    db: Database, submissions: Sequence[Submission], *, now_s: float
-) -> list[tuple[JobView, bool] | Conflict | NotFound]:
-    """Write many jobs in one transaction; one result for each, in order."""
+def job_of_key(db: Database, key: IdempotencyKey, *, now_s: float) -> JobView | None:
+    """The job that an earlier request under this key made; None if there was no such request.
 
-    def work(tx: Transaction) -> list[tuple[JobView, bool] | Conflict | NotFound]:
-        return [_result(tx, submission) for submission in submissions]
-
-    return db.grouped(work, now_s)
+    Raises:
+        Conflict: If that request had another body, or its job was deleted.
+    """
+    with db.read() as connection:
+        return _job_of_key(connection, key, now_s)
 
 
 def get_job(db: Database, namespace: str, name: str) -> JobView:
@@ -60,7 +66,7 @@ def get_job(db: Database, namespace: str, name: str) -> JobView:
         NotFound: If there is none.
     """
     with db.read() as connection:
-        return job_view(_newest(connection, namespace, name))
+        return job_view(newest_job(connection, namespace, name))
 
 
 def get_job_by_uid(db: Database, uid: str) -> JobView:
@@ -131,44 +137,67 @@ def cancel_job(db: Database, namespace: str, name: str, *, now_s: float) -> JobV
         NotFound: If there is none.
         Conflict: If it has ended, but pods of it may still run.
     """
-    return db.grouped(lambda tx: _cancel(tx, namespace, name), now_s)
 
+    def work(tx: Transaction) -> JobView:
+        (found,) = end_jobs(tx, [End(namespace, name)])
+        if isinstance(found, JobView):
+            return found
+        raise found or InvariantError("an end without a key has its job")
 
-def _result(tx: Transaction, submission: Submission) -> tuple[JobView, bool] | Conflict | NotFound:
-    try:
-        return _submit(tx, submission)
-    except (Conflict, NotFound) as error:
-        return error
+    return db.grouped(work, now_s)
 
 
 def _submit(tx: Transaction, submission: Submission) -> tuple[JobView, bool]:
     spec, key = submission.spec, submission.idempotency
     if key is not None:
-        earlier = _job_of_key(tx, key)
+        earlier = _job_of_key(tx.connection, key, tx.now_s)
         if earlier is not None:
             return earlier, False
     largest = _check_free(tx.connection, spec)
     uid = new_uid(tx.now_s)
     row = new_job_row(uid, spec, submission.body, largest)
+    row |= emit_submitted(tx, spec, row)
+    tx.connection.execute(_INSERT, row)
+    if key is not None:
+        remember(tx.connection, [key_row(key, uid, tx.now_s)])
+    return fresh_view(row, spec), True
+
+
+def emit_submitted(tx: Transaction, spec: JobSpec, row: Mapping[str, object]) -> dict[str, object]:
+    """Queue the event of a submission; what it gives to the job's row."""
     revision = tx.emit(
         "job.submitted",
         subject_kind="job",
         namespace=spec.namespace,
         name=spec.name,
-        uid=uid,
+        uid=str(row["uid"]),
         message=f"{row['members']} pods, {spec.gpu_count} GPUs",
         body={"queue": spec.queue, "priority": spec.priority, "gpus": spec.gpu_count},
     )
-    row |= {
+    return {
         "age": revision,
         "spec_revision": revision,
         "revision": revision,
         "submitted_at": tx.now_s,
     }
-    tx.connection.execute(_INSERT, row)
-    if key is not None:
-        _remember(tx, key, uid)
-    return fresh_view(row, spec), True
+
+
+def name_in_use(spec: JobSpec, state: str, live: int) -> Conflict:
+    """Why a job cannot have its name."""
+    pods = f" and has {live} live pods" if live else ""
+    return Conflict(
+        "name",
+        f"job '{spec.namespace}/{spec.name}' exists: it is {state}{pods}; choose another name, or "
+        "delete it first",
+    )
+
+
+def no_job_of_key(key: IdempotencyKey) -> Conflict:
+    """Why a key can be used neither for its job nor for a new one."""
+    return Conflict(
+        "Idempotency-Key",
+        f"the job that key '{key.key}' made was deleted; use a new key for a new job",
+    )
 
 
 def _check_free(connection: Connection, spec: JobSpec) -> int:
@@ -178,12 +207,7 @@ def _check_free(connection: Connection, spec: JobSpec) -> int:
     if found.queue is None:
         raise NotFound("queue", spec.queue)
     if found.state is not None:
-        pods = f" and has {found.pods_live} live pods" if found.pods_live else ""
-        raise Conflict(
-            "name",
-            f"job '{spec.namespace}/{spec.name}' exists: it is {found.state}{pods}; "
-            "choose another name, or delete it first",
-        )
+        raise name_in_use(spec, found.state, found.pods_live)
     return found.gpus or GPUS_OF_A_NODE
 
 
@@ -215,102 +239,11 @@ _FREE = _free_select()
 _INSERT = sa.insert(jobs)
 
 
-def _job_of_key(tx: Transaction, key: IdempotencyKey) -> JobView | None:
-    """The job an earlier request under this key made, if it is remembered."""
-    row = tx.connection.execute(
-        sa.select(idempotency.c.body_hash, idempotency.c.job_uid).where(
-            idempotency.c.caller == key.caller,
-            idempotency.c.namespace == key.namespace,
-            idempotency.c.key == key.key,
-            idempotency.c.at > tx.now_s - IDEMPOTENCY_S,
-        )
-    ).first()
-    if row is None:
+def _job_of_key(connection: Connection, key: IdempotencyKey, now_s: float) -> JobView | None:
+    uid = known_keys(connection, [key], now_s=now_s).job_of(key)
+    if uid is None:
         return None
-    if row.body_hash != key.body_hash:
-        raise Conflict(
-            "Idempotency-Key",
-            f"key '{key.key}' was used for another body within 24 h; use a new key for a new job",
-        )
-    job = tx.connection.execute(select_jobs().where(jobs.c.uid == row.job_uid)).one_or_none()
+    job = connection.execute(select_jobs().where(jobs.c.uid == uid)).one_or_none()
     if job is None:
-        raise Conflict(
-            "Idempotency-Key",
-            f"the job that key '{key.key}' made was deleted; use a new key for a new job",
-        )
+        raise no_job_of_key(key)
     return job_view(job)
-
-
-def _remember(tx: Transaction, key: IdempotencyKey, uid: str) -> None:
-    row = {
-        "caller": key.caller,
-        "namespace": key.namespace,
-        "key": key.key,
-        "body_hash": key.body_hash,
-        "job_uid": uid,
-        "at": tx.now_s,
-    }
-    upsert_rows(tx.connection, idempotency, [row])
-
-
-def _newest(connection: Connection, namespace: str, name: str) -> AnyRow:
-    row = connection.execute(
-        select_jobs()
-        .where(jobs.c.namespace == namespace, jobs.c.name == name)
-        .order_by(jobs.c.age.desc())
-        .limit(1)
-    ).one_or_none()
-    if row is None:
-        raise NotFound("job", f"{namespace}/{name}")
-    return row
-
-
-def _cancel(tx: Transaction, namespace: str, name: str) -> JobView:
-    view = job_view(_newest(tx.connection, namespace, name))
-    if view.state in FINAL:
-        _delete(tx, view)
-        return view
-    if view.cancelling:
-        return view
-    if view.state is JobState.PENDING and not view.live:
-        revision = _emit(tx, view, "job.cancelled", "cancelled while pending")
-        tx.connection.execute(
-            sa.update(jobs)
-            .where(jobs.c.uid == view.uid)
-            .values(
-                state=JobState.CANCELLED,
-                reason=None,
-                message="",
-                finished_at=tx.now_s,
-                revision=revision,
-            )
-        )
-    else:
-        revision = _emit(tx, view, "job.cancel_asked", f"asked for while {view.state}")
-        tx.connection.execute(
-            sa.insert(facts),
-            {"id": revision, "kind": FactKind.CANCEL, "job_uid": view.uid, "at": tx.now_s},
-        )
-    return job_view(_newest(tx.connection, namespace, name))
-
-
-def _delete(tx: Transaction, view: JobView) -> None:
-    if view.live:
-        raise Conflict(
-            "",
-            f"job '{view.namespace}/{view.name}' is {view.state}, but {view.live} of its pods may "
-            "still run; it can be deleted when their nodes have said that they stopped",
-        )
-    _emit(tx, view, "job.deleted", f"its record was deleted; it had {view.state}")
-    tx.connection.execute(sa.delete(jobs).where(jobs.c.uid == view.uid))
-
-
-def _emit(tx: Transaction, view: JobView, kind: str, message: str) -> int:
-    return tx.emit(
-        kind,
-        subject_kind="job",
-        namespace=view.namespace,
-        name=view.name,
-        uid=view.uid,
-        message=message,
-    )

@@ -5,16 +5,15 @@ world, or to the one that the lines before have made, they give an equal world b
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from api.schemas import decision as text
 from scheduler.cluster.world import World
 from scheduler.errors import InvariantError
 from scheduler.model.ids import JobId
 from scheduler.model.job import JobSpec
-from scheduler.model.lifecycle import FINAL
 from scheduler.model.node import Inventory, NodeRecord
 from scheduler.model.plan import JobRecord, PodRecord
 from scheduler.topology.build import build
@@ -24,6 +23,8 @@ CHUNK = 500
 """Records in one line: writing it takes a millisecond or two, then others get their turn."""
 
 Item = TypeVar("Item")
+Told: TypeAlias = dict[str, str | None] | list[PodRecord] | tuple[JobRecord, bool]
+"""Why a node takes no pods; pods that changed together; a job, and whether its spec is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +57,13 @@ class JournalWorld(World):
 
     Attributes:
         told: Since it was taken last, in order.
-        is_remade: It has a new map, which is not noted: what is told from then on has to stand on
-            a copy of the whole.
+        is_remade: It is new or has a new map, and nothing is noted: what is told from then on has
+            to stand on a copy of the whole, see `freeze`.
     """
 
     def __init__(self, topology: Topology) -> None:
-        self.told: list[dict[str, str | None] | JobRecord | list[PodRecord]] = []
+        self.told: list[Told] = []
         self.is_remade = True
-        self._known_specs: dict[JobId, JobSpec] = {}
         super().__init__(topology)
 
     def set_topology(self, topology: Topology) -> None:
@@ -77,7 +77,8 @@ class JournalWorld(World):
 
     def put_job(self, job: JobRecord) -> None:
         if not self.is_remade:
-            self.told.append(job)
+            known = self.jobs.get(job.uid)
+            self.told.append((job, known is not None and known.spec is job.spec))
         super().put_job(job)
 
     def put_pods(self, pods: Iterable[PodRecord]) -> None:
@@ -89,32 +90,25 @@ class JournalWorld(World):
     def freeze(self) -> Frozen:
         """A copy of everything that was told so far; what is told from now on stands on it."""
         self.told, self.is_remade = [], False
-        self._known_specs = {uid: job.spec for uid, job in self.jobs.items()}
         of_jobs = [pod for pods in self.pods.values() for pod in pods.values()]
         others = [pod for pod in self._held.values() if pod.uid not in self.pods.get(pod.job, {})]
         return Frozen(self.topology, dict(self._aside), list(self.jobs.values()), of_jobs + others)
 
-    def take(self) -> Iterator[bytes]:
+    def take(self) -> list[bytes]:
         """What was told since the last time, as text, and forget it."""
         told, self.told = self.told, []
-        for item in told:
-            if isinstance(item, JobRecord):
-                yield self._job_line(item)
-            elif isinstance(item, list):
-                yield b"pods " + text.dump_pods(item)
-            else:
-                yield b"aside " + text.dump_aside(item)
+        return [_line(item) for item in told]
 
-    def _job_line(self, job: JobRecord) -> bytes:
-        if self._known_specs.get(job.uid) is job.spec:
-            line = b"standing " + text.dump_standing((job,))
-        else:
-            line = b"jobs " + text.dump_jobs((job,))
-        if job.state in FINAL:
-            self._known_specs.pop(job.uid, None)
-        else:
-            self._known_specs[job.uid] = job.spec
-        return line
+
+def _line(told: Told) -> bytes:
+    if isinstance(told, dict):
+        return b"aside " + text.dump_aside(told)
+    if isinstance(told, list):
+        return b"pods " + text.dump_pods(told)
+    job, is_known = told
+    if is_known:
+        return b"standing " + text.dump_standing((job,))
+    return b"jobs " + text.dump_jobs((job,))
 
 
 class Reader:
@@ -122,7 +116,6 @@ class Reader:
 
     def __init__(self) -> None:
         self.world = World(build(Inventory("", ("node",), "node", {}, ())).topology)
-        self._specs: dict[JobId, JobSpec] = {}
         self._map: bytes = b""
         self._nodes: list[NodeRecord] = []
 
@@ -136,14 +129,13 @@ class Reader:
                 self._nodes += text.load_nodes(body)
             case b"built":
                 self.world = World(build(text.load_map(self._map, self._nodes)).topology)
-                self._specs = {}
             case b"aside":
                 for name, aside in text.load_aside(body).items():
                     self.world.set_node(name, aside=aside)
             case b"jobs":
                 self._put(text.load_jobs(body))
             case b"standing":
-                self._put(text.load_standing(body, self._specs.__getitem__))
+                self._put(text.load_standing(body, self._spec_of))
             case b"pods":
                 self.world.put_pods(text.load_pods(body))
             case _:
@@ -151,8 +143,10 @@ class Reader:
 
     def _put(self, jobs: Sequence[JobRecord]) -> None:
         for job in jobs:
-            self._specs[job.uid] = job.spec
             self.world.put_job(job)
+
+    def _spec_of(self, uid: JobId) -> JobSpec:
+        return self.world.jobs[uid].spec
 
 
 def inventory_of(topology: Topology) -> Inventory:
@@ -161,7 +155,7 @@ def inventory_of(topology: Topology) -> Inventory:
         cluster=topology.cluster,
         levels=topology.level_names,
         scale_up=topology.scale_up,
-        node_types={kind.name: replace(kind) for kind in topology.kinds},
+        node_types={kind.name: kind for kind in topology.kinds},
         nodes=topology.nodes,
         racks=tuple(topology.racks.values()),
         sets=topology.sets,

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from api.store.complete import complete
 from scheduler.errors import InventoryError, Problem
+from scheduler.importers.coverage import WHOLE, Coverage
 from scheduler.model.node import FabricLevel, Inventory, NodeRecord, NodeType, RackRecord
 from scheduler.model.resources import full_mask, indices_of
 
@@ -54,31 +56,44 @@ class _Work:
         self.warnings.append(warning)
 
 
-def merge(old: Inventory, given: Inventory, held: Mapping[str, Held], *, prune: bool) -> Merged:
+def merge(
+    old: Inventory,
+    given: Inventory,
+    held: Mapping[str, Held],
+    *,
+    prune: bool,
+    coverage: Coverage = WHOLE,
+) -> Merged:
     """Merge an inventory with what is there.
 
     The cluster's name, its levels and the scale-up level are the given ones. Nodes, types, racks,
     sets and fabric levels that are given are created or replaced; the others stay, or go if
-    `prune`. No node loses what its live pods hold: it is kept with a warning.
+    `prune`. What its description does not tell, by its `coverage`, stays as well. No node loses
+    what its live pods hold: it is kept with a warning.
 
     Raises:
         InventoryError: If a node is given twice.
     """
+    given = complete(old, given, coverage)
     work = _Work(held, warnings=list(given.warnings))
     given_nodes = _by_name(given)
     _merge_types(work, old, given)
     _keep_or_remove(work, old, given_nodes, prune=prune)
-    _take_given(work, old, given_nodes)
+    _take_given(work, old, given_nodes, given.levels)
     used = {node.type for node in work.nodes.values()}
+    spare = frozenset() if prune else _spare_types(old, given, coverage)
+    # What a description tells of its sets stands as it is; the sets of others lose what goes.
+    gone = frozenset() if coverage.whole else frozenset(work.removed)
     new = Inventory(
         cluster=given.cluster,
         levels=given.levels,
         scale_up=given.scale_up,
-        node_types={n: work.types[n] for n in sorted(work.types) if n in used or not prune},
+        node_types={n: work.types[n] for n in sorted(work.types) if n in used or n in spare},
         nodes=tuple(work.nodes[name] for name in sorted(work.nodes)),
         racks=_merge_racks(() if prune else old.racks, given.racks),
-        sets=_merge_sets({} if prune else old.sets, given.sets),
-        fabric=({} if prune else _known(old, given.levels)) | dict(given.fabric),
+        sets=_merge_sets({} if prune else old.sets, given.sets, gone),
+        fabric=({} if prune or not coverage.whole else _known(old, given.levels))
+        | dict(given.fabric),
         warnings=tuple(work.warnings),
     )
     return _compare(work, old, new, given_nodes)
@@ -129,17 +144,32 @@ def _keep_or_remove(
             work.removed.append(node.name)
 
 
-def _take_given(work: _Work, old: Inventory, given_nodes: Mapping[str, NodeRecord]) -> None:
-    """Take the given nodes, but not a type that has no room for their live pods."""
-    old_types = {node.name: node.type for node in old.nodes}
+def _take_given(
+    work: _Work,
+    old: Inventory,
+    given_nodes: Mapping[str, NodeRecord],
+    levels: tuple[str, ...],
+) -> None:
+    """Take the given nodes, but not a type that has no room for their live pods.
+
+    Places at levels that the cluster no longer has do not make a node another one.
+    """
+    old_nodes = {node.name: node for node in old.nodes}
     for name, node in given_nodes.items():
-        kind, before = work.types.get(node.type), old_types.get(name)
+        kind, before = work.types.get(node.type), old_nodes.get(name)
+        taken = node
         loss = _loss(work.held[name], kind) if name in work.held and kind is not None else None
-        if loss is not None and before is not None and before != node.type:
-            work.keep(name, f"node '{name}' keeps its type '{before}': {loss}")
-            work.nodes[name] = replace(node, type=before)
-        else:
-            work.nodes[name] = node
+        if loss is not None and before is not None and before.type != node.type:
+            work.keep(name, f"node '{name}' keeps its type '{before.type}': {loss}")
+            taken = replace(node, type=before.type)
+        same = before is not None and _on_levels(taken, levels) == _on_levels(before, levels)
+        work.nodes[name] = before if before is not None and same else taken
+
+
+def _on_levels(node: NodeRecord, levels: tuple[str, ...]) -> NodeRecord:
+    """The node without places at other levels than these."""
+    places = {level: name for level, name in node.places.items() if level in levels}
+    return node if len(places) == len(node.places) else replace(node, places=places)
 
 
 def _loss(held: Held, kind: NodeType) -> str | None:
@@ -166,14 +196,28 @@ def _merge_racks(
 def _merge_sets(
     old: Mapping[str, Mapping[str, tuple[str, ...]]],
     given: Mapping[str, Mapping[str, tuple[str, ...]]],
+    gone: frozenset[str],
 ) -> dict[str, dict[str, tuple[str, ...]]]:
-    return {
-        kind: {
-            name: tuple(members)
-            for name, members in (dict(old.get(kind, {})) | dict(given.get(kind, {}))).items()
-        }
-        for kind in sorted({*old, *given})
-    }
+    """The given sets and the old ones beside them, without those of which all nodes are gone."""
+    merged: dict[str, dict[str, tuple[str, ...]]] = {}
+    for kind in sorted({*old, *given}):
+        for name, members in (dict(old.get(kind, {})) | dict(given.get(kind, {}))).items():
+            left = tuple(member for member in members if member not in gone)
+            if left or not members:
+                merged.setdefault(kind, {})[name] = left
+    return merged
+
+
+def _spare_types(old: Inventory, given: Inventory, coverage: Coverage) -> frozenset[str]:
+    """Types that stay though no node is of them: those that were given or kept for their own sake.
+
+    Other formats make up types for the hardware they find; one that was found nowhere this time
+    goes.
+    """
+    if coverage.whole:
+        return frozenset((*old.node_types, *given.node_types))
+    made_up = {node.type for node in old.nodes} - given.node_types.keys()
+    return frozenset((*old.node_types, *given.node_types)) - made_up
 
 
 def _known(old: Inventory, levels: tuple[str, ...]) -> dict[str, FabricLevel]:

@@ -75,17 +75,21 @@ def report_pod(
     state: PodState,
     exit_code: int | None,
     now_s: float,
+    uid: str | None = None,
 ) -> PodView:
     """Write down what a node says of a pod; the leader acts on it.
 
     The same report again is taken and does nothing.
+
+    Args:
+        uid: Of the pod that is meant, if the node says so; the name may be another job's by now.
 
     Returns:
         The pod as it stands; the report has yet to be acted on.
 
     Raises:
         NotFound: If there is no such pod.
-        Conflict: If the report is of another attempt, or the pod has ended otherwise (or was
+        Conflict: If the report is of another pod or attempt, or the pod has ended otherwise (or was
             reported to).
         StateError: If a node cannot report this state.
     """
@@ -97,6 +101,7 @@ def report_pod(
 
     def work(tx: Transaction) -> PodView:
         pod = _newest(tx.connection, namespace, name)
+        _check_uid(pod, uid)
         _check_attempt(pod, attempt)
         if _is_news(tx.connection, pod, state, exit_code):
             _write_report(tx, pod, state, exit_code)
@@ -155,6 +160,14 @@ def _newest(connection: Connection, namespace: str, name: str) -> PodView:
     if row is None:
         raise NotFound("pod", f"{namespace}/{name}")
     return pod_view(row)
+
+
+def _check_uid(pod: PodView, uid: str | None) -> None:
+    if uid is not None and uid != pod.uid:
+        raise Conflict(
+            "uid",
+            f"pod '{pod.namespace}/{pod.name}' is '{pod.uid}' of job '{pod.job}', not '{uid[:80]}'",
+        )
 
 
 def _check_attempt(pod: PodView, attempt: int) -> None:

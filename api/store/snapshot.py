@@ -1,5 +1,6 @@
 """The world in memory: read whole from plain columns, then kept up by what changed since."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -13,7 +14,7 @@ from api.store.nodes import aside_of
 from api.store.pods import read_resources
 from api.store.policy import parse_policy, policy_body
 from api.store.rows import AnyRow, AnySelect
-from api.store.tables import counter, facts, jobs, nodes, pods
+from api.store.tables import counter, events, facts, jobs, nodes, pods
 from api.store.topology import map_revision_select, read_topology
 from scheduler.cluster.world import World
 from scheduler.errors import InvariantError
@@ -22,6 +23,7 @@ from scheduler.model.job import JobSpec
 from scheduler.model.lifecycle import FINAL, LIVE_POD, JobState, PodState, Reason
 from scheduler.model.plan import Fact, FactKind, JobRecord, PodRecord
 from scheduler.policy import Policy
+from scheduler.topology.tree import Topology
 
 _JOB_COLUMNS = (
     jobs.c.uid,
@@ -60,6 +62,7 @@ def _between(column: Column[int]) -> ColumnElement[bool]:
     return column.between(sa.bindparam("first"), sa.bindparam("last"))
 
 
+JOB_DELETED = "job.deleted"
 _UNENDED = jobs.c.state.not_in(sorted(FINAL))
 
 
@@ -74,6 +77,7 @@ _CHANGED_JOBS = (
     .where(_between(jobs.c.revision))
     .order_by(jobs.c.age)
 )
+_DELETED = sa.select(events.c.uid).where(_between(events.c.revision), events.c.kind == JOB_DELETED)
 _OPEN_FACTS = sa.select(facts).where(facts.c.applied_at.is_(None)).order_by(facts.c.id)
 
 
@@ -90,11 +94,11 @@ def load_world(db: Database) -> World:
     return load_snapshot(db).world
 
 
-def load_snapshot(db: Database) -> Snapshot:
+def load_snapshot(db: Database, make_world: Callable[[Topology], World] = World) -> Snapshot:
     """The same with the policy."""
     with db.read() as connection:
         news = _read_news(connection, -1)
-        world = World(read_topology(db, connection).topology)
+        world = make_world(read_topology(db, connection).topology)
         _set_nodes(world, connection, (0, news.revision))
         query = sa.select(*_JOB_COLUMNS, jobs.c.spec).where(_UNENDED).order_by(jobs.c.age)
         for row in connection.execute(query):
@@ -149,6 +153,8 @@ def _apply(db: Database, connection: Connection, world: World, news: "_News") ->
     if news.jobs:
         _put_changed_jobs(world, connection, span)
     world.put_pods(changed)
+    if news.deleted:
+        _forget_deleted(world, connection, span)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +164,7 @@ class _News:
     Attributes:
         policy: As stored.
         facts: Whether any waits to be taken account of.
+        deleted: Whether the record of a job was.
     """
 
     revision: int
@@ -167,6 +174,7 @@ class _News:
     jobs: bool
     pods: bool
     nodes: bool
+    deleted: bool
 
 
 def _read_news(connection: Connection, since: int) -> _News:
@@ -182,6 +190,10 @@ def _news_select() -> AnySelect:
         policy_body(),
         newest_open_fact() > 0,
         *changed,
+        sa.exists().where(
+            events.c.revision.between(since + 1, sa.select(counter.c.revision).scalar_subquery()),
+            events.c.kind == JOB_DELETED,
+        ),
     )
 
 
@@ -216,6 +228,15 @@ def _put_changed_jobs(world: World, connection: Connection, span: Span) -> None:
         else:
             raise InvariantError(f"job '{row.uid}' changed before it was known")
         world.put_job(_job_record(row, spec_now))
+
+
+def _forget_deleted(world: World, connection: Connection, span: Span) -> None:
+    """Jobs that ended and were deleted before it was seen that they had ended: no row tells."""
+    for uid in connection.execute(_DELETED, _bounds(span)).scalars():
+        known = world.jobs.get(uid)
+        if known is not None:
+            world.put_pods(replace(p, state=PodState.CANCELLED) for p in world.live_pods(uid))
+            world.put_job(replace(known, state=JobState.CANCELLED))
 
 
 def _open_facts(connection: Connection) -> list[Fact]:

@@ -294,3 +294,26 @@ idempotency = sa.Table(
     sa.Column("job_uid", sa.Text, nullable=False),
     sa.Column("at", sa.Double, nullable=False, index=True),
 )
+
+# The decision log; see decisions.py. A chain begins with a copy of the world, its base.
+decision_bases = sa.Table(
+    "decision_bases",
+    metadata,
+    sa.Column("chain", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("content", sa.LargeBinary, nullable=False),
+)
+
+# revision: decided on; committed: the last that its commit wrote. Without an index of its own and
+# a second tree in SQLite: each would be a page more in every commit.
+decisions = sa.Table(
+    "decisions",
+    metadata,
+    sa.Column("chain", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("step", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("revision", sa.BigInteger, nullable=False),
+    sa.Column("committed", sa.BigInteger, nullable=False),
+    sa.Column("at", sa.Double, nullable=False),
+    sa.Column("dropped", sa.Text, nullable=False),
+    sa.Column("content", sa.LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)

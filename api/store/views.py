@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from api.store.changes import NO_CHANGES, Changes
 from scheduler.model.job import JobSpec, Rule
 from scheduler.model.lifecycle import JobState, PodState, Reason
 from scheduler.model.node import Health, Taint
@@ -50,6 +51,7 @@ class JobView:
         broken: Rules that its pods do not keep on the present map.
         live: Pods that hold their GPUs.
         cancelling: A cancel was asked for and the leader has yet to act on it.
+        spec_revision: Of the last change of what was asked for; `age` before the first.
     """
 
     uid: str
@@ -80,6 +82,7 @@ class JobView:
     broken: tuple[Rule, ...] = ()
     live: int = 0
     cancelling: bool = False
+    spec_revision: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +260,7 @@ class ImportResult:
         removed: Nodes that are gone, with prune.
         kept: Nodes that prune or a changed type would have taken from live pods and that stayed.
         revision: After the import; unchanged if nothing changed.
+        changes: The same node by node and field by field, as far as it is told.
     """
 
     created: int
@@ -266,6 +270,7 @@ class ImportResult:
     kept: int
     warnings: tuple[str, ...]
     revision: int
+    changes: Changes = NO_CHANGES
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,20 +1,35 @@
 """`yardctl apply`: inventories and jobs from files."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
 from client.cli.complaints import complain
 from client.cli.files import Content, Document, read_documents, read_raw
+from client.cli.import_report import report
 from client.cli.options import FilesOption, NamespaceOption, ServerOption
 from client.cli.session import REFUSED, Session, open_session
 from client.cli.submit import NeverFits, in_namespace, submit_document
-from client.cli.text import clean, note, out
 from client.errors import ApiError, InputError
-from client.shapes import Imported
 
 PODYARD = "podyard"
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """How inventories are imported.
+
+    Attributes:
+        format: None = ours where it looks so, else what the service guesses.
+        options: What the files do not tell.
+    """
+
+    format: str | None
+    options: Mapping[str, str]
+    is_dry: bool
+    is_pruning: bool
 
 
 def apply(
@@ -22,8 +37,27 @@ def apply(
     *,
     files: FilesOption,
     format: Annotated[
-        str, typer.Option(metavar="FORMAT", help="Format of inventories; others are sent as is.")
-    ] = PODYARD,
+        str | None,
+        typer.Option(
+            metavar="FORMAT",
+            help="Format of inventories: podyard, slurm, topograph, kubernetes, csv, "
+            "ibnetdiscover, sharp, nccl, nvidia-smi; guessed without where that is safe.",
+        ),
+    ] = None,
+    node_type: Annotated[
+        str | None,
+        typer.Option(metavar="TYPE", help="Type of nodes whose hardware the file does not tell."),
+    ] = None,
+    gpus: Annotated[int | None, typer.Option(metavar="N", help="GPUs of such a node.")] = None,
+    options: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option",
+            metavar="NAME=VALUE",
+            help="Another option of the import, such as label_levels=rack:example.com/rack; may "
+            "be given several times.",
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would happen; change nothing.")
     ] = False,
@@ -36,15 +70,16 @@ def apply(
 ) -> None:
     """Import inventories and submit jobs; a file may hold several documents."""
     session = open_session(ctx, server=server, namespace=namespace)
-    if format != PODYARD:
-        _apply_foreign(session, files, format, dry_run=dry_run, prune=prune)
-        return
-    documents = read_documents(files)
+    how = How(format, _options(node_type, gpus, options or []), dry_run, prune)
+    if format not in (None, PODYARD):
+        documents = [Document(name, Content.FOREIGN, {}, raw) for name, raw in read_raw(files)]
+    else:
+        documents = read_documents(files, with_foreign=format is None)
     _check(session, documents, is_pruning=prune)
     worst = 0
     for document in documents:
         try:
-            _apply_one(session, document, dry_run=dry_run, prune=prune)
+            _apply_one(session, document, how)
         except (ApiError, InputError) as error:
             worst = max(worst, complain(error, document.source if len(documents) > 1 else ""))
         except NeverFits:
@@ -53,9 +88,28 @@ def apply(
         raise typer.Exit(worst)
 
 
+def _options(node_type: str | None, gpus: int | None, others: Sequence[str]) -> dict[str, str]:
+    """Options of the import by name.
+
+    Raises:
+        typer.BadParameter: If one is not `NAME=VALUE`.
+    """
+    found: dict[str, str] = {}
+    for text in others:
+        name, equals, value = text.partition("=")
+        if not (name and equals and value):
+            raise typer.BadParameter(f"'{text}' is not NAME=VALUE", param_hint="--option")
+        found[name.strip()] = value.strip()
+    if node_type is not None:
+        found["node_type"] = node_type
+    if gpus is not None:
+        found["gpus"] = str(gpus)
+    return found
+
+
 def _check(session: Session, documents: Sequence[Document], *, is_pruning: bool) -> None:
     """Refuse what would go wrong half-way, before anything is sent."""
-    inventories = [document for document in documents if document.content is Content.INVENTORY]
+    inventories = [document for document in documents if document.content is not Content.JOB]
     if is_pruning and len(inventories) != 1:
         # Each import with prune removes what it does not name: the nodes of the others.
         raise typer.BadParameter(
@@ -66,44 +120,27 @@ def _check(session: Session, documents: Sequence[Document], *, is_pruning: bool)
             in_namespace(session, document)
 
 
-def _apply_one(session: Session, document: Document, *, dry_run: bool, prune: bool) -> None:
+def _apply_one(session: Session, document: Document, how: How) -> None:
     if document.content is Content.JOB:
-        submit_document(session, document, is_dry=dry_run)
+        submit_document(session, document, is_dry=how.is_dry)
         return
     from client.http import json_body
 
-    raw = document.raw
+    is_foreign, raw = document.content is Content.FOREIGN, document.raw
+    kind = "text/plain" if is_foreign else "application/yaml"
     imported = session.client.import_inventory(
         json_body(document.value) if raw is None else raw,
-        dry_run=dry_run,
-        prune=prune,
-        content_type="application/json" if raw is None else "application/yaml",
+        format=how.format if is_foreign else PODYARD,
+        dry_run=how.is_dry,
+        prune=how.is_pruning,
+        content_type="application/json" if raw is None else kind,
+        options=how.options,
     )
-    cluster = document.value.get("cluster")
-    _report(f"inventory/{cluster}" if cluster else "inventory", imported, dry_run=dry_run)
+    report(_name(document, imported.get("format")), imported, is_dry=how.is_dry)
 
 
-def _apply_foreign(
-    session: Session, files: Sequence[str], format: str, *, dry_run: bool, prune: bool
-) -> None:
-    """Send files of another format as they are; only the service knows how to read them."""
-    contents = list(read_raw(files))
-    if prune and len(contents) != 1:
-        raise typer.BadParameter(
-            f"--prune needs one file that names every node; there are {len(contents)}"
-        )
-    for name, raw in contents:
-        imported = session.client.import_inventory(
-            raw, format=format, dry_run=dry_run, prune=prune, content_type="text/plain"
-        )
-        _report(name, imported, dry_run=dry_run)
-
-
-def _report(what: str, imported: Imported, *, dry_run: bool) -> None:
-    for warning in imported.get("warnings") or []:
-        note(f"Warning: {clean(warning)}")
-    counts = [f"{imported.get('created', 0)} created", f"{imported.get('updated', 0)} updated"]
-    counts += [f"{imported.get('unchanged', 0)} unchanged", f"{imported.get('removed', 0)} removed"]
-    if kept := imported.get("kept"):
-        counts.append(f"{kept} kept for their pods")
-    out(f"{clean(what)}: nodes {', '.join(counts)}{' (dry run)' if dry_run else ''}")
+def _name(document: Document, read_as: str | None) -> str:
+    if document.content is Content.INVENTORY:
+        cluster = document.value.get("cluster")
+        return f"inventory/{cluster}" if cluster else "inventory"
+    return f"{document.source} ({read_as})" if read_as else document.source

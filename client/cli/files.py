@@ -16,9 +16,25 @@ if TYPE_CHECKING:
 ENDINGS = (".yaml", ".yml", ".json")
 
 
+HEAD_BYTES = 65_536
+"""How much of a file is looked at to see whose it is."""
+
+_OURS = re.compile(
+    rb"\A\s*\Z"  # nothing at all; told here
+    rb"|^(?:name|parallelism|roles|levels|node_types|scale_up)[ \t]*:"
+    rb'|[{,]\s{0,80}"(?:parallelism|roles|levels|node_types)"\s*:'
+    rb'|\A\s*\{\s*"(?:name|nodes)"\s*:',
+    re.MULTILINE,
+)
+_NODES = re.compile(rb"^nodes[ \t]*:", re.MULTILINE)
+_MODEL = re.compile(rb"^(?:blocks|switches)[ \t]*:", re.MULTILINE)
+
+
 class Content(Enum):
     JOB = auto()
     INVENTORY = auto()
+    FOREIGN = auto()
+    """An inventory in a format that only the service knows how to read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +81,31 @@ def _files(path: Path) -> list[Path]:
     return found
 
 
-def read_documents(names: Sequence[str]) -> list[Document]:
+def read_documents(names: Sequence[str], *, with_foreign: bool = False) -> list[Document]:
     """Every document of the files, in order, with what it is.
+
+    Args:
+        with_foreign: Take a file that shows no sign of being ours for one of another format.
 
     Raises:
         InputError: If a file is not YAML, or a document is neither a job nor an inventory.
     """
-    return [document for name, raw in read_raw(names) for document in _documents(name, raw)]
+    return [
+        document
+        for name, raw in read_raw(names)
+        for document in (
+            [Document(name, Content.FOREIGN, {}, raw)]
+            if with_foreign and is_foreign(raw)
+            else _documents(name, raw)
+        )
+    ]
+
+
+def is_foreign(raw: bytes) -> bool:
+    """Whether nothing at a file's beginning is what jobs and inventories of Podyard begin with."""
+    head = raw[:HEAD_BYTES]
+    is_map = bool(_NODES.search(head)) and not _MODEL.search(head)
+    return not is_map and not _OURS.search(head)
 
 
 def _documents(name: str, raw: bytes) -> list[Document]:
@@ -119,6 +153,18 @@ def _parsed(name: str, raw: bytes) -> list[object]:
     except (RecursionError, ValueError, TypeError) as error:
         # Too deep, a date such as 2026-13-40, a mapping as a key.
         raise InputError(f"{name}: not YAML that can be read: {error}") from None
+
+
+def parse_one(text: str) -> object:
+    """The value of a YAML text that the service wrote.
+
+    Raises:
+        InputError: If it is not one document of YAML.
+    """
+    values = _parsed("the service's answer", text.encode())
+    if len(values) != 1:
+        raise InputError(f"the service's answer holds {len(values)} documents")
+    return values[0]
 
 
 def _one_line(error: Exception) -> str:

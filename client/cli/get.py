@@ -8,7 +8,19 @@ import typer
 
 from client.cli import columns
 from client.cli.complaints import complain
-from client.cli.kinds import DOMAIN, EVENT, JOB, KINDS, NODE, POD, QUEUE, RACK, Kind, split_things
+from client.cli.kinds import (
+    DOMAIN,
+    EVENT,
+    INVENTORY,
+    JOB,
+    KINDS,
+    NODE,
+    POD,
+    QUEUE,
+    RACK,
+    Kind,
+    split_things,
+)
 from client.cli.labels import matcher
 from client.cli.options import (
     AllNamespacesOption,
@@ -70,7 +82,7 @@ def get(
         typer.Argument(
             metavar="KIND",
             help="KIND [NAME]..., or KIND/NAME...; kinds: jobs, pods (po), nodes (no), racks, "
-            "domains (dom), queues (q), events (ev).",
+            "domains (dom), queues (q), events (ev), inventory (inv).",
             show_default=False,
         ),
     ],
@@ -131,6 +143,8 @@ def _check_options(asked: Asked, *, is_watched: bool) -> None:
             raise typer.BadParameter(f"{option} is for {words}, not for {kind.plural}")
     if asked.names and kind is EVENT:
         raise typer.BadParameter("events have no names; see --job and yardctl events --since")
+    if asked.names and kind is INVENTORY:
+        raise typer.BadParameter("there is one inventory; give no name")
 
 
 # -- what each kind fetches -------------------------------------------------------------------
@@ -216,6 +230,20 @@ def _events(asked: Asked) -> None:
     show_events(asked.session, job=asked.filters.job, headed=asked.headed)
 
 
+def _inventory(asked: Asked) -> None:
+    """The whole inventory; YAML is its own form, so that is what a plain `get` shows too."""
+    session = asked.session
+    text = session.client.inventory()
+    if session.output is Output.NAME:
+        out(INVENTORY.name)
+    elif session.output is Output.JSON:
+        from client.cli.files import parse_one
+
+        write_object(parse_one(text), Output.JSON)
+    else:
+        out(text.removesuffix("\n"))
+
+
 _SHOW: Mapping[Kind, Callable[[Asked], None]] = {
     JOB: _jobs,
     POD: _pods,
@@ -224,6 +252,7 @@ _SHOW: Mapping[Kind, Callable[[Asked], None]] = {
     DOMAIN: _domains,
     QUEUE: _queues,
     EVENT: _events,
+    INVENTORY: _inventory,
 }
 
 

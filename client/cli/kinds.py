@@ -29,8 +29,9 @@ RACK = Kind("rack", "racks")
 DOMAIN = Kind("domain", "domains", ("dom",))
 QUEUE = Kind("queue", "queues", ("q",))
 EVENT = Kind("event", "events", ("ev",))
+INVENTORY = Kind("inventory", "inventory", ("inv",))
 
-KINDS = (JOB, POD, NODE, RACK, DOMAIN, QUEUE, EVENT)
+KINDS = (JOB, POD, NODE, RACK, DOMAIN, QUEUE, EVENT, INVENTORY)
 _BY_WORD = {word: kind for kind in KINDS for word in (kind.name, kind.plural, *kind.short)}
 
 

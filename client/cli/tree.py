@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -15,6 +15,10 @@ from client.cli.text import clean, note
 from client.shapes import Topology, TreeDomain
 
 BAR_CELLS = 10
+_Count = Literal["nodes", "nodes_free", "gpus", "gpus_free"]
+_COUNTS: tuple[_Count, ...] = ("nodes", "nodes_free", "gpus", "gpus_free")
+REST = "no place"
+"""Where nodes are counted that are in none of the domains beside."""
 _LINES = ("├── ", "└── ", "│   ")
 _PLAIN_LINES = ("|-- ", "`-- ", "|   ")
 
@@ -25,6 +29,7 @@ class Row:
 
     label: str
     nodes: int
+    nodes_free: int
     gpus: int
     gpus_free: int
 
@@ -38,7 +43,10 @@ def tree(
     output: OutputOption = None,
     server: ServerOption = None,
 ) -> None:
-    """Draw the domains with their free and total GPUs."""
+    """Draw the domains with their free and total GPUs, and nodes of which no GPU is in use.
+
+    A domain whose name begins with that of the domain around it is shown by the rest of its name.
+    """
     session = open_session(ctx, server=server, output=output)
     topology = session.client.topology()
     depth = _depth(topology.get("levels") or [], level)
@@ -54,6 +62,7 @@ def tree(
         Column("GPUS", lambda row: row.gpus),
         Column("FREE", lambda row: row.gpus_free),
         Column("TAKEN", lambda row: bar(row.gpus - row.gpus_free, row.gpus)),
+        Column("FREE NODES", lambda row: row.nodes_free),
     ]
     Table(columns).write(tree_rows(topology, depth))
 
@@ -77,28 +86,61 @@ def tree_rows(topology: Topology, depth: int) -> Iterator[Row]:
     """The cluster itself, then every domain down to a depth, parents before children."""
     domains = topology.get("tree") or []
     free = sum(domain.get("gpus_free", 0) for domain in domains)
+    nodes_free = sum(domain.get("nodes_free", 0) for domain in domains)
     name = topology.get("cluster") or "cluster"
-    yield Row(name, topology.get("nodes", 0), topology.get("gpus", 0), free)
-    yield from _below(domains, "", depth, _lines())
+    yield Row(name, topology.get("nodes", 0), nodes_free, topology.get("gpus", 0), free)
+    levels = frozenset((topology.get("levels") or [])[:depth])
+    yield from _below(domains, "", levels, _lines())
 
 
 def _below(
-    domains: Sequence[TreeDomain], prefix: str, depth: int, lines: tuple[str, str, str]
+    domains: Sequence[TreeDomain],
+    prefix: str,
+    levels: frozenset[str],
+    lines: tuple[str, str, str],
+    around: tuple[str, ...] = (),
 ) -> Iterator[Row]:
-    if depth == 0:
-        return
     between, end, down = lines
-    for number, domain in enumerate(domains, 1):
-        is_last = number == len(domains)
-        name = f"{domain.get('level')} {domain.get('name') or '-'}"
+    drawn = named(domains, levels)
+    for number, domain in enumerate(drawn, 1):
+        is_last = number == len(drawn)
+        name = domain.get("name", "")
         yield Row(
-            f"{prefix}{end if is_last else between}{name}",
+            f"{prefix}{end if is_last else between}{domain.get('level')} "
+            f"{_short(name, around)}".rstrip(),
             domain.get("nodes", 0),
+            domain.get("nodes_free", 0),
             domain.get("gpus", 0),
             domain.get("gpus_free", 0),
         )
         below = prefix + (" " * len(down) if is_last else down)
-        yield from _below(domain.get("children") or [], below, depth - 1, lines)
+        yield from _below(domain.get("children") or [], below, levels, lines, (*around, name))
+
+
+def _short(name: str, around: Sequence[str]) -> str:
+    """The name without the path that the domains around it show already."""
+    begun = max((len(outer) + 1 for outer in around if name.startswith(f"{outer}/")), default=0)
+    return name[begun:].removeprefix("-/")
+
+
+def named(domains: Sequence[TreeDomain], levels: frozenset[str]) -> list[TreeDomain]:
+    """The domains that are drawn: those with a name, and one for nodes that are in none of them.
+
+    A domain without a name stands for nodes without a place at its level; what they have further
+    in takes its place. None are drawn where all nodes are without.
+    """
+    found: list[TreeDomain] = []
+    rest: TreeDomain = {"level": REST, "name": ""}
+    for domain in domains:
+        if domain.get("level") not in levels:
+            continue
+        inner = [] if domain.get("name") else named(domain.get("children") or [], levels)
+        places = [domain] if domain.get("name") else [d for d in inner if d.get("level") != REST]
+        found += places
+        for key in _COUNTS:
+            left = domain.get(key, 0) - sum(place.get(key, 0) for place in places)
+            rest[key] = rest.get(key, 0) + left
+    return [*found, rest] if found and rest.get("nodes") else found
 
 
 def _lines() -> tuple[str, str, str]:

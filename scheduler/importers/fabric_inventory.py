@@ -56,6 +56,11 @@ def inventory_of_fabric(
             f"cables do not tell what GPUs there are in {listed('node', nodes)}: taken as none; "
             f"name a node type for them"
         )
+    elif options.node_type.rails not in (0, found_rails := _usual_rails(found)):
+        told.append(
+            f"node type '{options.node_type.name}' has {options.node_type.rails} rails; the cables "
+            f"make {found_rails}"
+        )
     if outsiders:
         types[UNKNOWN_TYPE] = NodeType(UNKNOWN_TYPE, gpu="", gpus=0)
         told.append(
@@ -97,9 +102,14 @@ def _outsiders(found: FoundLevels) -> set[str]:
     return outsiders
 
 
+def _usual_rails(found: FoundLevels) -> int:
+    """Rails of the group that has most; others may lack a switch."""
+    return max((len(group.rails) for group in found.groups.values()), default=0)
+
+
 def _type_of_cables(found: FoundLevels) -> NodeType:
-    """A type without GPUs, with as many rails as most groups have."""
-    rails = max((len(group.rails) for group in found.groups.values()), default=0)
+    """A type without GPUs, with the rails that the cables make."""
+    rails = _usual_rails(found)
     gbps = _nic_gbps(found)
     name = f"{UNKNOWN_TYPE}-{rails}x{gbps:g}g"
     return NodeType(name, gpu="", gpus=0, rails=rails, rail_of_gpu=(), nic_gbps=gbps)

@@ -5,8 +5,9 @@ a line per link. GUIDs are compared as numbers: tools drop leading zeros in some
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from scheduler.importers.refusals import Refusals, refuse
 
@@ -29,6 +30,9 @@ DEVICES_MAX = 1_000_000
 LINE_LENGTH_MAX = 2_000
 """Characters of a line; a description has at most 64."""
 
+_PORT_BITS = 20
+"""More than any port's number needs."""
+
 _RECORD = re.compile(r'(Switch|Ca|Rt)\s+(\d{1,5})\s+"([SHR])-([0-9a-fA-F]{1,16})"\s*(?:#(.*))?$')
 _PORT = re.compile(
     r"\[(\d{1,5})\](?:\[ext \d+\])?(?:\([0-9a-fA-F]{1,16}\))?\s+"
@@ -38,6 +42,7 @@ _PORT = re.compile(
 _ATTRIBUTE = re.compile(r"(?:vendid|devid|sysimgguid|switchguid|caguid|rtguid|DR path)\b")
 _CHASSIS = re.compile(r"Chassis\b|\(.*\)$")
 _SPEED = re.compile(r"\b(\d{1,2})x([A-Z]+\d*)\b")
+_SPEEDS = {f"{width}x{n}": width * gbps for width in (1, 2, 4) for n, gbps in LANE_GBPS.items()}
 _QUOTED = re.compile(r'"([^"]*)"')
 
 _PORTS_HEAD = re.compile(
@@ -49,9 +54,8 @@ _PORTS_PEER = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
-    """One end of a cable.
+class Link(NamedTuple):
+    """One end of a cable; a tuple, for a dump has half a million.
 
     Attributes:
         gbps: 0 where the dump does not say.
@@ -150,9 +154,18 @@ def _start(record: re.Match[str], line: int, devices: Devices, refusals: Refusal
 
 
 def _link(port: re.Match[str], line: int) -> Link:
-    speed = _SPEED.search(port[5] or "")
-    gbps = int(speed[1]) * LANE_GBPS.get(speed[2], 0.0) if speed else 0.0
-    return Link(int(port[1]), int(port[3], 16), int(port[4]), gbps, line)
+    number, _, peer, peer_port, comment = port.groups("")
+    return Link(int(number), int(peer, 16), int(peer_port), _gbps(comment), line)
+
+
+def _gbps(comment: str) -> float:
+    """The speed that a port's line ends in; 0 where there is none."""
+    last = comment[comment.rfind(" ") + 1 :]
+    known = _SPEEDS.get(last)
+    if known is not None:
+        return known
+    speed = _SPEED.search(comment)
+    return int(speed[1]) * LANE_GBPS.get(speed[2], 0.0) if speed else 0.0
 
 
 def _describe_peer(devices: Devices, port: re.Match[str]) -> None:
@@ -203,12 +216,28 @@ def _read_ports(lines: list[tuple[int, str]], devices: Devices, refusals: Refusa
         known.line = known.line or number
 
 
-def cables(devices: Devices) -> Iterator[tuple[Device, Link, Device]]:
-    """Each cable once, from the end that is found first."""
-    seen: set[tuple[int, int]] = set()
+def ends(devices: Devices) -> dict[int, int]:
+    """For each end of a cable, as one number, the end that it reports."""
+    return {
+        end_number(device.guid, link.port): end_number(link.peer, link.peer_port)
+        for device in devices.values()
+        for link in device.links
+    }
+
+
+def end_number(guid: int, port: int) -> int:
+    return guid << _PORT_BITS | port
+
+
+def cables(devices: Devices, other: Mapping[int, int]) -> Iterator[tuple[Device, Link, Device]]:
+    """Each cable once: from the end with the lower GUID, unless only the other one reports it.
+
+    Args:
+        other: The `ends` of these devices.
+    """
     for device in devices.values():
         for link in device.links:
-            if (device.guid, link.port) not in seen:
-                seen.add((device.guid, link.port))
-                seen.add((link.peer, link.peer_port))
+            near = end_number(device.guid, link.port)
+            far = end_number(link.peer, link.peer_port)
+            if near < far or other.get(far) != near:
                 yield device, link, devices[link.peer]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from scheduler.importers.fabric_inventory import inventory_of_fabric
 from scheduler.importers.fields import name_problem, place_problem
-from scheduler.importers.ib_dump import Device, Devices, cables, read_devices
+from scheduler.importers.ib_dump import Device, Devices, cables, end_number, ends, read_devices
 from scheduler.importers.options import DEFAULTS, Options
 from scheduler.importers.refusals import refuse
 from scheduler.importers.yaml_text import decode
@@ -70,14 +70,15 @@ def read_fabric(text: str | bytes, hosts: Mapping[int, str] | None = None) -> Re
     """The fabric of a dump; arguments and errors as for `parse`."""
     devices = read_devices(decode(text, max_bytes=MAX_BYTES))
     warnings: list[str] = []
-    _check_whole(devices, warnings)
+    other = ends(devices)
+    _check_whole(devices, other, warnings)
     names = _switch_names(devices)
     owners = _owners(devices, hosts or {}, warnings)
     nics: list[Nic] = []
     trunks: dict[tuple[int, int], list[float]] = defaultdict(list)
     no_speed = 0
     port_counts = _port_counts(devices)
-    for near, link, far in cables(devices):
+    for near, link, far in cables(devices, other):
         no_speed += not link.gbps
         gbps = link.gbps or SPEED_DEFAULT_GBPS
         if near.is_switch and far.is_switch:
@@ -103,7 +104,7 @@ def read_fabric(text: str | bytes, hosts: Mapping[int, str] | None = None) -> Re
     return ReadFabric(fabric, tuple(warnings))
 
 
-def _check_whole(devices: Devices, warnings: list[str]) -> None:
+def _check_whole(devices: Devices, other: Mapping[int, int], warnings: list[str]) -> None:
     """Warn of links to devices without a record; refuse a dump that lacks many."""
     missing = [d for d in devices.values() if not d.line and not _is_aggregation(d)]
     ports = any(device.dead_ports for device in devices.values())
@@ -120,13 +121,12 @@ def _check_whole(devices: Devices, warnings: list[str]) -> None:
     if dead:
         shown = ", ".join(f"port {port} of {_shown(device)}" for device, port in dead[:8])
         warnings.append(f"{len(dead)} ports without a working link: {shown}")
-    ends = {(d.guid, e.port, e.peer, e.peer_port) for d in devices.values() for e in d.links}
     one_sided = [
         f"port {link.port} of {_shown(device)} (line {link.line})"
         for device in devices.values()
         for link in device.links
         if devices[link.peer].line
-        and (link.peer, link.peer_port, device.guid, link.port) not in ends
+        and other.get(end_number(link.peer, link.peer_port)) != end_number(device.guid, link.port)
     ]
     if one_sided:
         warnings.append(f"{len(one_sided)} links that only one end reports: {one_sided[0]} ...")

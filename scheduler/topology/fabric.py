@@ -182,7 +182,16 @@ def with_rails(fabric: Fabric, rail_of: Mapping[tuple[str, str], int]) -> Fabric
     nics = {
         node: tuple(
             sorted(
-                (replace(nic, rail=rail_of.get((node, nic.name), UNKNOWN_RAIL)) for nic in found),
+                (
+                    Nic(
+                        node,
+                        nic.name,
+                        nic.switch,
+                        nic.gbps,
+                        rail_of.get((node, nic.name), UNKNOWN_RAIL),
+                    )
+                    for nic in found
+                ),
                 key=_nic_order,
             )
         )

@@ -207,7 +207,14 @@ def make_verdict(**changes: object) -> Verdict:
 def make_topology() -> Topology:
     """Two blocks, seven leaves, 50 racks, 200 nodes."""
     racks = [
-        {"level": "rack", "name": f"r{n:02d}", "nodes": 4, "gpus": 32, "gpus_free": (n * 8) % 40}
+        {
+            "level": "rack",
+            "name": f"r{n:02d}",
+            "nodes": 4,
+            "nodes_free": n % 5,
+            "gpus": 32,
+            "gpus_free": (n * 8) % 40,
+        }
         for n in range(1, 51)
     ]
     leaves = [
@@ -215,6 +222,7 @@ def make_topology() -> Topology:
             "level": "leaf",
             "name": f"l{n + 1}",
             "nodes": 4 * len(racks[8 * n : 8 * n + 8]),
+            "nodes_free": sum(int(str(r["nodes_free"])) for r in racks[8 * n : 8 * n + 8]),
             "gpus": 32 * len(racks[8 * n : 8 * n + 8]),
             "gpus_free": sum(int(str(r["gpus_free"])) for r in racks[8 * n : 8 * n + 8]),
             "children": racks[8 * n : 8 * n + 8],
@@ -226,6 +234,7 @@ def make_topology() -> Topology:
             "level": "block",
             "name": f"b{n + 1}",
             "nodes": sum(int(str(leaf["nodes"])) for leaf in leaves[4 * n : 4 * n + 4]),
+            "nodes_free": sum(int(str(leaf["nodes_free"])) for leaf in leaves[4 * n : 4 * n + 4]),
             "gpus": sum(int(str(leaf["gpus"])) for leaf in leaves[4 * n : 4 * n + 4]),
             "gpus_free": sum(int(str(leaf["gpus_free"])) for leaf in leaves[4 * n : 4 * n + 4]),
             "children": leaves[4 * n : 4 * n + 4],

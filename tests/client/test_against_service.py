@@ -232,3 +232,22 @@ def test_other_calls_are_served_as_the_client_makes_them(yardctl: Yardctl, clien
     client.delete_queue("q")
     assert client.set_policy(client.policy()) == client.policy()
     assert [event.get("revision") for event in client.events()][-1] == client.revision()
+
+
+def test_watch_batch_and_change_follow_each_other(service: str) -> None:
+    with Client(service, timeout_s=30.0) as client:
+        since = client.revision()
+        job = {"name": "followed", "namespace": "w", "parallelism": {"tp": 8, "dp": 40}}
+        job |= {"if_never_fits": "wait"}
+        made = client.batch([job, {"name": "wrong"}])
+        assert [item["status"] for item in made["items"]] == [201, 422]
+        revision = client.job("w", "followed").get("revision")
+        changed = client.change_job("w", "followed", {"priority": 9})
+        assert changed.get("priority") == 9
+        with pytest.raises(ApiError) as caught:
+            client.change_job("w", "followed", {"priority": 1}, revision=revision)
+        assert caught.value.status == 409
+        assert client.batch(delete=["w/followed"])["deleted"][0]["status"] == 200
+        kinds = ["job.submitted", "job.changed", "job.cancelled"]
+        events = client.watch(since=since, kinds=kinds, namespace="w", job="followed")
+        assert [next(events).get("kind") for _ in kinds] == kinds

@@ -339,7 +339,7 @@ def test_inventory_is_sent_as_it_is_with_its_options(server: FakeServer, client:
     (request,) = server.requests
     assert request.body == text
     assert request.headers["content-type"] == "application/yaml"
-    assert request.query == {"format": "podyard", "prune": "true"}
+    assert request.query == {"prune": "true"}
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), {1, 2}])

@@ -132,6 +132,7 @@ RAW: Mapping[str, bytes] = {
 PATHS = [
     ("POST", "/v1/jobs"),
     ("POST", "/v1/jobs:batch"),
+    ("PATCH", "/v1/namespaces/default/jobs/x"),
     ("POST", "/v1/queues"),
     ("PATCH", "/v1/queues/default"),
     ("PUT", "/v1/policy"),
@@ -189,7 +190,7 @@ def test_content_type_may_name_its_encoding(any_yard: Yard) -> None:
     [
         ("PUT", "/v1/jobs", "GET, POST"),
         ("DELETE", "/v1/jobs", "GET, POST"),
-        ("POST", "/v1/namespaces/a/jobs/b", "GET, DELETE"),
+        ("POST", "/v1/namespaces/a/jobs/b", "GET, PATCH, DELETE"),
         ("GET", "/v1/jobs:batch", "POST"),
         ("POST", "/v1/policy", "GET, PUT"),
         ("PUT", "/v1/queues/default", "GET, PATCH, DELETE"),

@@ -81,7 +81,7 @@ def test_body_that_does_not_say_so_is_cut_off(any_yard: Yard) -> None:
 
 
 def test_inventory_may_be_larger_but_not_endless(any_yard: Yard) -> None:
-    found = send(any_yard, "POST", "/v1/inventory", length=33 * 1024 * 1024, chunks=never_read())
+    found = send(any_yard, "POST", "/v1/inventory", length=65 * 1024 * 1024, chunks=never_read())
     assert found.status == 413
     kind = {"Content-Type": "application/yaml"}
     body = b"# " + b"x" * BODY_BYTES_MAX + b"\nnodes: 1\n"

@@ -147,20 +147,6 @@ def test_unknown_queue_is_named(yard: Yard) -> None:
     assert "nope" in yard.refused(422, "POST", "/v1/jobs", body)["queue"]
 
 
-def test_batch_says_what_became_of_each(yard: Yard) -> None:
-    yard.load()
-    items = [
-        {"name": "a", "parallelism": {"tp": 8}},
-        {"name": "a", "parallelism": {"tp": 8}},
-        {"name": "b", "parallelism": {"tp": 8, "dp": 100}},
-        {"name": "c", "parallelism": {"tp": 8}},
-    ]
-    found = yard.ok("POST", "/v1/jobs:batch", {"items": items})["items"]
-    assert isinstance(found, list)
-    assert [item["status"] for item in found] == [201, 409, 422, 201]
-    assert [job["name"] for job in yard.items("/v1/jobs")] == ["a", "c"]
-
-
 def test_jobs_are_listed_by_age_in_pages_and_by_filter(yard: Yard) -> None:
     yard.load()
     for index in range(5):

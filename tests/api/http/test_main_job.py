@@ -42,12 +42,12 @@ def pods(yard: Yard, name: str) -> list[Json]:
 
 
 def domains(yard: Yard, name: str, level: str) -> Counter[str]:
-    return Counter(pod["domains"][level] for pod in pods(yard, name))  # type: ignore[index]  # JSON
+    return Counter(pod["domains"][level] for pod in pods(yard, name))  # type: ignore[index]  # plain JSON
 
 
 def spans(yard: Yard, name: str, axis: str) -> Json:
     placement = yard.ok("GET", f"/v1/namespaces/default/jobs/{name}/placement")
-    return dict(placement["groups"][axis]["spans"]["leaf"])  # type: ignore[index]  # JSON
+    return dict(placement["groups"][axis]["spans"]["leaf"])  # type: ignore[index]  # plain JSON
 
 
 def test_a_job_of_sixteen_waits_for_four_nodes_and_starts_when_they_come(yard: Yard) -> None:
@@ -101,8 +101,8 @@ def test_eight_pods_of_four_gpus_are_rail_true(yard: Yard) -> None:
     yard.submit("wide", **gang(4, 1, 8, gpus_per_pod=4))
     yard.cycle()
     placement = yard.ok("GET", "/v1/namespaces/default/jobs/wide/placement")
-    assert len({tuple(pod["gpus"]) for pod in placement["pods"]}) == 1  # type: ignore[attr-defined]  # JSON
-    assert placement["groups"]["dp"]["rail_true"] is True  # type: ignore[index]  # JSON
+    assert len({tuple(pod["gpus"]) for pod in placement["pods"]}) == 1  # type: ignore[attr-defined]  # plain JSON
+    assert placement["groups"]["dp"]["rail_true"] is True  # type: ignore[index]  # plain JSON
 
 
 @pytest.mark.parametrize("size", [16, 40])

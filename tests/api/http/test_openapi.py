@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from api.ingest.topology import read_inventory
 from api.main import ROUTERS
 from api.schemas.job import JobBody
 from api.schemas.job_spec import read_job
-from scheduler.importers import podyard_yaml
 from tests.api.http.contract import Contract
 
 Operation = tuple[str, dict[str, Any]]
@@ -85,14 +85,16 @@ def test_examples_of_jobs_can_be_submitted(contract: Contract, path: str) -> Non
     body = contract.described["paths"][path]["post"]["requestBody"]["content"]["application/json"]
     for example in examples(body):
         assert isinstance(example, dict)
-        for job in example.get("items", [example]):
+        for job in example.get("jobs", [example]):
             read_job(JobBody.model_validate(job))
 
 
-def test_example_of_an_inventory_can_be_imported(contract: Contract) -> None:
+def test_examples_of_inventories_can_be_imported(contract: Contract) -> None:
     operation = contract.described["paths"]["/v1/inventory"]["post"]
-    (text,) = examples(operation["requestBody"]["content"]["application/yaml"])
-    assert len(podyard_yaml.parse(str(text)).nodes) == 4
+    texts = examples(operation["requestBody"]["content"]["application/yaml"])
+    read = [read_inventory(str(text).encode()) for text in texts]
+    assert [found.format for found in read] == ["podyard", "slurm", "csv"]
+    assert [len(found.inventory.nodes) for found in read] == [4, 8, 2]
 
 
 def test_every_route_is_described(contract: Contract) -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from api.store.batch import run_batch
 from api.store.engine import Database
 from api.store.errors import BadCursor, Conflict, NotFound
 from api.store.events import current_revision, list_events
@@ -12,7 +13,6 @@ from api.store.jobs import (
     get_job_by_uid,
     list_jobs,
     submit_job,
-    submit_jobs,
 )
 from api.store.pods import pods_of
 from api.store.queues import create_queue
@@ -133,7 +133,8 @@ def test_key_of_a_deleted_job_is_refused(database: Database) -> None:
 def test_batch_has_a_result_for_each_job(database: Database) -> None:
     submit(database, "taken")
     specs = [make_spec("a"), make_spec("taken"), make_spec("b", queue="none"), make_spec("a")]
-    results = submit_jobs(database, [Submission(s, {}) for s in specs], now_s=NOW_S)
+    done = run_batch(database, ends=(), submissions=[Submission(s, {}) for s in specs], now_s=NOW_S)
+    results = done.submitted
     assert isinstance(results[0], tuple)
     assert results[0][1]
     assert [type(r) for r in results[1:]] == [Conflict, NotFound, Conflict]

@@ -191,3 +191,15 @@ def _quietly(call: Callable[[], object]) -> None:
     """A call that may be refused for what happened before it."""
     with suppress(Conflict, NotFound):
         call()
+
+
+def test_world_forgets_a_job_that_was_deleted_before_it_was_seen_to_end(
+    database: Database,
+) -> None:
+    load_cluster(database)
+    submit(database, "a")
+    world = load_world(database)
+    for _ in range(2):
+        cancel_job(database, "default", "a", now_s=NOW_S)
+    assert follow(database, world)
+    assert same(world, load_world(database))

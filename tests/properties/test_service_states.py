@@ -1,0 +1,268 @@
+"""Any order of submits, reports, cancels, cordons, imports, crashes and restarts keeps promises."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+from api.clock import ManualClock
+from api.loop import runner as runner_module
+from api.loop.replay import replay_all
+from api.loop.runner import Runner
+from api.store.decisions import DecisionLog
+from api.store.engine import Database
+from api.store.errors import Conflict, NotFound
+from api.store.jobs import cancel_job, list_jobs, submit_job
+from api.store.nodes import cordon_node, import_inventory, uncordon_node
+from api.store.pods import list_pods, report_pod
+from api.store.schema import open_database
+from api.store.snapshot import load_world
+from api.store.views import IdempotencyKey
+from scheduler.cluster.world import World
+from scheduler.model.job import JobSpec, Mode, ParallelSizes, Parts, Role, Rule
+from scheduler.model.lifecycle import FINAL, JobState, PodState
+from scheduler.model.plan import Plan
+from scheduler.policy import Policy
+from tests.api.store.build import NOW_S
+from tests.api.store.test_snapshot import same
+from tests.builders import make_inventory
+from tests.checks import Seen, broken_promises
+
+Databases = Callable[[], AbstractContextManager[str]]
+
+NODES, RACKS = 6, 3
+NAMES = [f"j{number}" for number in range(6)]
+STATES = [PodState.RUNNING, PodState.SUCCEEDED, PodState.FAILED, PodState.STOPPED]
+
+
+class _KilledError(BaseException):
+    """The process ends here."""
+
+
+@st.composite
+def specs(draw: st.DrawFn) -> JobSpec:
+    """Small gangs that fill a cluster of six nodes soon."""
+    name, priority = draw(st.sampled_from(NAMES)), draw(st.integers(0, 2))
+    restarts = draw(st.integers(0, 1))
+    spec = JobSpec(name=name, priority=priority)
+    spec = replace(spec, failure=replace(spec.failure, max_restarts=restarts))
+    mode = draw(st.sampled_from([Mode.REQUIRED, Mode.PREFERRED]))
+    rules = (Rule("job", "rack", mode),) if draw(st.booleans()) else ()
+    if draw(st.booleans()):
+        sizes = ParallelSizes(tp=draw(st.sampled_from([4, 8])), dp=draw(st.integers(1, 4)))
+        return replace(spec, parallelism=sizes, rules=rules)
+    if draw(st.booleans()):
+        role = Role("m", 4, 2, gpus=4, parts=Parts(size=2, count=2, min=1))
+    else:
+        replicas = draw(st.integers(1, 4))
+        role = Role("m", replicas, draw(st.integers(1, replicas)), gpus=draw(st.integers(1, 8)))
+    return replace(spec, roles=(role,), rules=rules)
+
+
+class ServiceStates(RuleBasedStateMachine):
+    """The store and the runner of one service, without HTTP; the checker looks after each step."""
+
+    databases: Databases
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.place = self.databases()
+        self.url = self.place.__enter__()
+        self.seen = Seen()
+        self.keys = 0
+        self.clock = ManualClock(NOW_S)
+        self.database: Database
+        self.runner: Runner
+        self.start()
+        self.load(NODES, prune=False, racks=RACKS)
+
+    def start(self) -> None:
+        self.database = open_database(self.url)
+        log = DecisionLog(self.database, keep=40, keep_bytes=1 << 20)
+        self.runner = Runner(self.database, self.clock, decisions=log)
+
+    def teardown(self) -> None:
+        try:
+            self.settle()
+            for done in replay_all(self.database):
+                assert done.differences == (), done
+            self.runner.stop()
+        finally:
+            self.database.close()
+            self.place.__exit__(None, None, None)
+
+    @invariant()
+    def promises_are_kept(self) -> None:
+        assert broken_promises(self.url, self.seen) == []
+
+    @rule(spec=specs(), again=st.booleans())
+    def submit(self, spec: JobSpec, again: bool) -> None:
+        """At times twice, as a client does that had no answer."""
+        self.keys += 1
+        key = IdempotencyKey("someone", "default", f"k{self.keys}", "hash")
+        for _ in range(1 + again):
+            try:
+                job, _ = submit_job(self.database, spec, {}, now_s=NOW_S, idempotency=key)
+            except Conflict:
+                return
+            self.seen.jobs.add(job.uid)
+            self.seen.keys[key.key].add(job.uid)
+
+    @rule(name=st.sampled_from(NAMES), times=st.integers(1, 2))
+    def cancel(self, name: str, times: int) -> None:
+        """The second time deletes the record of a job that has ended."""
+        for _ in range(times):
+            try:
+                job = cancel_job(self.database, "default", name, now_s=NOW_S)
+            except (NotFound, Conflict):
+                return
+            if job.state in FINAL:
+                self.seen.ended[job.uid] = job.state.value
+
+    @rule(number=st.integers(0, 5), times=st.integers(1, 2))
+    def withdraw(self, number: int, times: int) -> None:
+        """Cancel one that waits, as its owner has lost patience."""
+        waiting = list_jobs(self.database, state=JobState.PENDING).items
+        if waiting:
+            self.cancel(waiting[number % len(waiting)].name, times)
+
+    @rule(spec=specs())
+    def demand(self, spec: JobSpec) -> None:
+        """More than there is, so that some wait."""
+        role = Role("m", NODES - 1, NODES - 1, gpus=8)
+        self.submit(replace(spec, parallelism=None, roles=(role,), rules=()), False)
+        self.turn()
+
+    @rule(number=st.integers(0, 30), state=st.sampled_from(STATES))
+    def report(self, number: int, state: PodState) -> None:
+        pods = list_pods(self.database).items
+        if not pods:
+            return
+        pod = pods[number % len(pods)]
+        code = {PodState.SUCCEEDED: 0, PodState.FAILED: 1}.get(state)
+        try:
+            report_pod(
+                self.database,
+                pod.namespace,
+                pod.name,
+                attempt=pod.attempt,
+                state=state,
+                exit_code=code,
+                now_s=NOW_S,
+            )
+        except (NotFound, Conflict):
+            return
+
+    @rule(state=st.sampled_from(STATES[:2]))
+    def report_all(self, state: PodState) -> None:
+        for number in range(len(list_pods(self.database).items)):
+            self.report(number, state)
+
+    @rule(number=st.integers(1, NODES), usable=st.booleans())
+    def cordon(self, number: int, usable: bool) -> None:
+        name = f"n{number:03d}"
+        try:
+            if usable:
+                uncordon_node(self.database, name, now_s=NOW_S)
+            else:
+                cordon_node(self.database, name, reason="", by="", now_s=NOW_S)
+        except NotFound:
+            return
+
+    @rule(
+        nodes=st.sampled_from([3, NODES, NODES + 3]),
+        prune=st.booleans(),
+        racks=st.sampled_from([1, RACKS]),
+    )
+    def load(self, nodes: int, prune: bool, racks: int) -> None:
+        """Nodes come, move between racks, or go unless they hold a pod."""
+        sizes = {"block": 1, "leaf": 1, "rack": racks, "node": nodes // racks}
+        inventory = make_inventory(sizes)
+        import_inventory(self.database, inventory, prune=prune, dry_run=False, now_s=NOW_S)
+
+    @rule()
+    def turn(self) -> None:
+        self.runner.turn()
+
+    @rule()
+    def settle(self) -> None:
+        """Let the runner decide until there is nothing left to decide."""
+        for _ in range(20):
+            if not self.runner.turn():
+                break
+        else:
+            raise AssertionError("the runner does not come to rest")
+        known = self.runner._known
+        assert known is not None
+        assert same(known.world, load_world(self.database))
+
+    @rule(seconds=st.sampled_from([1.0, 600.0]))
+    def wait(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+
+    @rule()
+    def restart(self) -> None:
+        self.runner.stop()
+        self.database.close()
+        self.start()
+
+    @rule()
+    def crash_between_decision_and_commit(self) -> None:
+        """What was decided is lost; what was in memory too."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(runner_module, "run_cycle", _decide_and_die)
+            with suppress(_KilledError):
+                self.runner.turn()
+        # The system frees the locks of a process that ends.
+        self.restart()
+
+
+def _decide_and_die(_world: World, _policy: Policy, _now_s: float) -> Plan:
+    raise _KilledError
+
+
+@pytest.fixture
+def databases(database_kind: str, request: pytest.FixtureRequest) -> Databases:
+    """Makes a fresh migrated database for each example."""
+    if database_kind == "postgresql":
+        lend = request.getfixturevalue("postgresql_pool").lend
+        assert callable(lend)
+        return lambda: lend()
+    template: Path = request.getfixturevalue("sqlite_template")
+
+    @contextmanager
+    def copied() -> Iterator[str]:
+        with TemporaryDirectory() as folder:
+            shutil.copyfile(template, Path(folder, "podyard.db"))
+            yield f"sqlite:///{folder}/podyard.db"
+
+    return copied
+
+
+def run(databases: Databases, examples: int, steps: int) -> None:
+    machine = type("Machine", (ServiceStates,), {"databases": staticmethod(databases)})
+    chosen = settings(
+        max_examples=examples,
+        stateful_step_count=steps,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        print_blob=True,
+    )
+    run_state_machine_as_test(machine, settings=chosen)
+
+
+def test_promises_are_kept_after_every_step(databases: Databases) -> None:
+    run(databases, examples=8, steps=25)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_promises_are_kept_after_every_step_of_long_histories(databases: Databases) -> None:
+    run(databases, examples=150, steps=100)
