@@ -30,6 +30,79 @@ YAML = YAML_TYPES[0]
 _LIST = {"max_length": 4_000, "pattern": LINE_PATTERN}
 
 
+Format = Annotated[
+    str | None,
+    Query(
+        max_length=40,
+        pattern=LINE_PATTERN,
+        description="podyard, slurm, topograph, kubernetes, csv, ibnetdiscover, sharp, nccl or "
+        "nvidia-smi; without it the format is guessed where that is safe.",
+    ),
+]
+Cluster = Annotated[str | None, Query(pattern=NAME_PATTERN, description="Name of the cluster.")]
+NodeTypeName = Annotated[
+    str | None,
+    Query(
+        pattern=NAME_PATTERN,
+        description="Type of the nodes whose hardware the text does not tell: a built-in one, "
+        "one that the cluster has, or a new one with `gpus`. For nccl and nvidia-smi the type "
+        "that was measured.",
+    ),
+]
+Gpu = Annotated[
+    str | None,
+    Query(max_length=100, pattern=LINE_PATTERN, description="The GPU of such a node."),
+]
+Gpus = Annotated[
+    int | None,
+    Query(ge=0, le=MAX_GPUS_PER_NODE, description="The number of GPUs of such a node."),
+]
+ScaleUp = Annotated[
+    str | None,
+    Query(
+        pattern=LEVEL_PATTERN,
+        description="Level inside which GPUs talk over NVLink or the like.",
+    ),
+]
+LevelNames = Annotated[
+    str | None,
+    Query(
+        **_LIST,
+        description="For slurm, topograph, ibnetdiscover and sharp: names of the levels from "
+        "the nodes outwards, as in leaf,block,core.",
+    ),
+]
+LabelLevels = Annotated[
+    str | None,
+    Query(
+        **_LIST,
+        description="For kubernetes: level:label for each level, outermost first, in place of "
+        "the usual table; a level named twice has two labels, of which the first that a node "
+        "has counts.",
+    ),
+]
+LabelSets = Annotated[
+    str | None,
+    Query(**_LIST, description="For kubernetes: kind:label for each kind of named sets."),
+]
+Columns = Annotated[
+    str | None,
+    Query(
+        **_LIST,
+        description="For csv: column:meaning for each column that is used; meanings are host, "
+        "gpu model, gpus, cpu, memory, accelerator, or the name of a level, outermost first.",
+    ),
+]
+TopologyName = Annotated[
+    str | None,
+    Query(
+        max_length=253,
+        pattern=LINE_PATTERN,
+        description="For slurm: which topology of a topology.yaml that holds several.",
+    ),
+]
+
+
 async def _text(request: Request) -> bytes:
     media_type(request, TYPES)
     return await request.body()
@@ -37,79 +110,17 @@ async def _text(request: Request) -> bytes:
 
 def _asked(
     *,
-    format: Annotated[
-        str | None,
-        Query(
-            max_length=40,
-            pattern=LINE_PATTERN,
-            description="podyard, slurm, topograph, kubernetes, csv, ibnetdiscover, sharp, nccl or "
-            "nvidia-smi; without it the format is guessed where that is safe.",
-        ),
-    ] = None,
-    cluster: Annotated[
-        str | None, Query(pattern=NAME_PATTERN, description="Name of the cluster.")
-    ] = None,
-    node_type: Annotated[
-        str | None,
-        Query(
-            pattern=NAME_PATTERN,
-            description="Type of the nodes whose hardware the text does not tell: a built-in one, "
-            "one that the cluster has, or a new one with `gpus`. For nccl and nvidia-smi the type "
-            "that was measured.",
-        ),
-    ] = None,
-    gpu: Annotated[
-        str | None,
-        Query(max_length=100, pattern=LINE_PATTERN, description="The GPU of such a node."),
-    ] = None,
-    gpus: Annotated[
-        int | None,
-        Query(ge=0, le=MAX_GPUS_PER_NODE, description="The number of GPUs of such a node."),
-    ] = None,
-    scale_up: Annotated[
-        str | None,
-        Query(
-            pattern=LEVEL_PATTERN,
-            description="Level inside which GPUs talk over NVLink or the like.",
-        ),
-    ] = None,
-    level_names: Annotated[
-        str | None,
-        Query(
-            **_LIST,
-            description="For slurm, topograph, ibnetdiscover and sharp: names of the levels from "
-            "the nodes outwards, as in leaf,block,core.",
-        ),
-    ] = None,
-    label_levels: Annotated[
-        str | None,
-        Query(
-            **_LIST,
-            description="For kubernetes: level:label for each level, outermost first, in place of "
-            "the usual table; a level named twice has two labels, of which the first that a node "
-            "has counts.",
-        ),
-    ] = None,
-    label_sets: Annotated[
-        str | None,
-        Query(**_LIST, description="For kubernetes: kind:label for each kind of named sets."),
-    ] = None,
-    columns: Annotated[
-        str | None,
-        Query(
-            **_LIST,
-            description="For csv: column:meaning for each column that is used; meanings are host, "
-            "gpu model, gpus, cpu, memory, accelerator, or the name of a level, outermost first.",
-        ),
-    ] = None,
-    topology: Annotated[
-        str | None,
-        Query(
-            max_length=253,
-            pattern=LINE_PATTERN,
-            description="For slurm: which topology of a topology.yaml that holds several.",
-        ),
-    ] = None,
+    format: Format = None,
+    cluster: Cluster = None,
+    node_type: NodeTypeName = None,
+    gpu: Gpu = None,
+    gpus: Gpus = None,
+    scale_up: ScaleUp = None,
+    level_names: LevelNames = None,
+    label_levels: LabelLevels = None,
+    label_sets: LabelSets = None,
+    columns: Columns = None,
+    topology: TopologyName = None,
 ) -> Asked:
     return Asked(
         format=format or "",
