@@ -1,7 +1,9 @@
 """The door: a request becomes a job that agrees with itself, the map and its queue; or not."""
 
 import threading
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
 from api.schemas.job import JobBody
 from api.schemas.job_spec import ReadJob, read_job
@@ -12,6 +14,7 @@ from api.store.topology import read_topology
 from api.store.views import QueueSpec
 from scheduler.cluster.nodes import NodeTable
 from scheduler.cluster.trial import Trial
+from scheduler.cluster.world import wish_of
 from scheduler.errors import JobError, Problem
 from scheduler.importers.hostlist import HostlistError, expand
 from scheduler.model.job import IfNeverFits, JobSpec
@@ -21,6 +24,9 @@ from scheduler.topology.tree import Topology
 
 NODES_MAX = 100_000
 """Names that a job's `nodes` may stand for."""
+
+VERDICTS_MAX = 1_000
+"""Different wishes whose verdict on the empty cluster is kept."""
 
 
 class NeverFits(JobError):
@@ -37,10 +43,23 @@ class NeverFits(JobError):
 
 @dataclass(slots=True)
 class _Empty:
-    """One map with every node empty; its counts are kept between questions."""
+    """One map with every node empty; its counts and verdicts are kept between questions.
+
+    Attributes:
+        verdicts: By what of a job decides where it may go; jobs come in many alike.
+    """
 
     topology: Topology
     trial: Trial
+    verdicts: dict[object, NoFit | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What requests are checked against, of one moment; a queue that is not there is left out."""
+
+    topology: Topology
+    queues: Mapping[str, QueueSpec]
 
 
 class Door:
@@ -58,14 +77,22 @@ class Door:
             JobError: With every contradiction found, by its path.
             NeverFits: If it never fits and did not say that it would wait all the same.
         """
-        read, topology = self._checked(body)
-        if read.spec.if_never_fits is IfNeverFits.REFUSE:
-            self._refuse_never(read.spec, topology)
-        return read
+        return self._admitted(body, self._look({body.queue}))
+
+    def admit_all(self, bodies: Sequence[JobBody]) -> list[ReadJob | JobError]:
+        """The jobs of requests that came together, each by itself, or what is wrong with it."""
+        seen = self._look({body.queue for body in bodies})
+        results: list[ReadJob | JobError] = []
+        for body in bodies:
+            try:
+                results.append(self._admitted(body, seen))
+            except JobError as error:
+                results.append(error)
+        return results
 
     def check(self, body: JobBody) -> ReadJob:
         """The job of a request, whether or not it could ever fit. Raises JobError."""
-        return self._checked(body)[0]
+        return _checked(body, self._look({body.queue}))
 
     def readmit(self, old: JobSpec, new: JobSpec) -> None:
         """Check what a change of a job makes new: its queue, and whether a larger one ever fits.
@@ -77,39 +104,53 @@ class Door:
             JobError: If its queue does not take it, or its members are too many.
             NeverFits: If it grows to what never fits and has not said that it would wait.
         """
-        with self._database.read() as connection:
-            topology = read_topology(self._database, connection).topology
-            if (old.queue, old.priority) != (new.queue, new.priority):
-                try:
-                    _check_queue(read_queue(connection, new.queue), new)
-                except NotFound as error:
-                    raise JobError(Problem("queue", str(error))) from None
+        seen = self._look({new.queue})
+        if (old.queue, old.priority) != (new.queue, new.priority):
+            _check_queue(seen, new)
         if not _grows(old, new):
             return
         check_size(new)
         if new.if_never_fits is IfNeverFits.REFUSE:
-            self._refuse_never(new, topology)
+            self._refuse_never(new, seen.topology)
 
-    def _checked(self, body: JobBody) -> tuple[ReadJob, Topology]:
-        read = read_job(body)
-        spec = replace(read.spec, nodes=_expanded(read.spec.nodes))
+    def _admitted(self, body: JobBody, seen: _Seen) -> ReadJob:
+        read = _checked(body, seen)
+        if read.spec.if_never_fits is IfNeverFits.REFUSE:
+            self._refuse_never(read.spec, seen.topology)
+        return read
+
+    def _look(self, names: set[str]) -> _Seen:
+        """The map, and some queues."""
         # Every submission comes through here: one short transaction, nothing counted in it.
         with self._database.read() as connection:
             topology = read_topology(self._database, connection).topology
-            check_job(spec, topology.level_names)
-            try:
-                _check_queue(read_queue(connection, spec.queue), spec)
-            except NotFound as error:
-                raise JobError(Problem("queue", str(error))) from None
-        return ReadJob(spec, read.body), topology
+            queues: dict[str, QueueSpec] = {}
+            for name in sorted(names):
+                with suppress(NotFound):
+                    queues[name] = read_queue(connection, name)
+        return _Seen(topology, queues)
 
     def _refuse_never(self, spec: JobSpec, topology: Topology) -> None:
+        wish = wish_of(spec)
         with self._lock:
             if self._empty is None or self._empty.topology is not topology:
                 self._empty = _Empty(topology, Trial(NodeTable(topology)))
-            verdict = never_fits_in(self._empty.trial, spec)
+            verdicts = self._empty.verdicts
+            if wish not in verdicts:
+                if len(verdicts) >= VERDICTS_MAX:
+                    verdicts.clear()
+                verdicts[wish] = never_fits_in(self._empty.trial, spec)
+            verdict = verdicts[wish]
         if verdict is not None:
             raise NeverFits(_path_of(spec, verdict), verdict)
+
+
+def _checked(body: JobBody, seen: _Seen) -> ReadJob:
+    read = read_job(body)
+    spec = replace(read.spec, nodes=_expanded(read.spec.nodes))
+    check_job(spec, seen.topology.level_names)
+    _check_queue(seen, spec)
+    return ReadJob(spec, read.body)
 
 
 def _grows(old: JobSpec, new: JobSpec) -> bool:
@@ -133,7 +174,10 @@ def _expanded(texts: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _check_queue(queue: QueueSpec, spec: JobSpec) -> None:
+def _check_queue(seen: _Seen, spec: JobSpec) -> None:
+    queue = seen.queues.get(spec.queue)
+    if queue is None:
+        raise JobError(Problem("queue", str(NotFound("queue", spec.queue))))
     problems = []
     if queue.namespaces and spec.namespace not in queue.namespaces:
         allowed = ", ".join(f"'{name}'" for name in queue.namespaces[:10])

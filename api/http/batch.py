@@ -16,12 +16,13 @@ from api.http.submitting import CALLER, IdempotencyHeader, body_hash, idempotenc
 from api.problems import SHOWN_MAX, kind_of, problems_of
 from api.schemas.batch import BatchResult, JobBatch, LooseBatch
 from api.schemas.job import JobBody
+from api.schemas.job_spec import ReadJob
 from api.schemas.reading import InvalidFields, read_json, write_json
 from api.store.batch import Submitted, run_batch
 from api.store.ending import End, Ended
 from api.store.errors import StoreError
 from api.store.views import IdempotencyKey, JobView, Submission
-from scheduler.errors import Problem, SchedulerError
+from scheduler.errors import JobError, Problem, SchedulerError
 
 router = make_router("jobs")
 
@@ -55,7 +56,7 @@ def submit_batch(
     `Idempotency-Key` every entry has a key of its own, made of that and its place in the batch.
     """
     bodies, paths = body
-    admitted = [_admitted(service, job, key, index) for index, job in enumerate(bodies)]
+    admitted = _admit(service, bodies, key)
     ends = [_end(path, key, index) for index, path in enumerate(paths)]
     done = run_batch(
         service.database,
@@ -91,23 +92,31 @@ def _job_or_problems(value: object) -> JobBody | InvalidFields:
         return error
 
 
+Admitted = Submission | JobView | SchedulerError | StoreError
+"""A job to write; or the one of its key, though it would be refused by now; or why not."""
+
+
+def _admit(
+    service: Service, bodies: Sequence[JobBody | InvalidFields], key: str | None
+) -> list[Admitted]:
+    read = iter(service.door.admit_all([b for b in bodies if isinstance(b, JobBody)]))
+    return [
+        body
+        if isinstance(body, InvalidFields)
+        else _admitted(service, body, next(read), None if key is None else f"{key} {index}")
+        for index, body in enumerate(bodies)
+    ]
+
+
 def _admitted(
-    service: Service, body: JobBody | InvalidFields, key: str | None, index: int
-) -> Submission | JobView | SchedulerError | StoreError:
-    """A job to write; or the one of its key, though it would be refused by now; or why not."""
-    if isinstance(body, InvalidFields):
-        return body
-    own_key = None if key is None else f"{key} {index}"
+    service: Service, body: JobBody, read: ReadJob | JobError, key: str | None
+) -> Admitted:
+    if isinstance(read, ReadJob):
+        return Submission(read.spec, read.body, None if key is None else idempotency_key(read, key))
     try:
-        read = service.door.admit(body)
-    except SchedulerError as error:
-        try:
-            return known_job(service, body, own_key) or error
-        except StoreError as other:
-            return other
-    return Submission(
-        read.spec, read.body, None if own_key is None else idempotency_key(read, own_key)
-    )
+        return known_job(service, body, key) or read
+    except StoreError as error:
+        return error
 
 
 def _end(path: str, key: str | None, index: int) -> End:

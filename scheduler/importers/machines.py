@@ -83,23 +83,23 @@ def type_nodes(
         in_domain: Nodes that are in one.
     """
     warnings: list[str] = []
-    groups: dict[Machine, list[str]] = defaultdict(list)
+    nodes_of: dict[Machine, list[str]] = defaultdict(list)
     for node, machine in machines.items():
+        nodes_of[machine].append(node)
+    groups: dict[Machine, list[str]] = defaultdict(list)
+    for machine, nodes in nodes_of.items():
         without_memory = replace(machine.capacity, memory_mib=0)
-        groups[replace(machine, capacity=without_memory)].append(node)
+        groups[replace(machine, capacity=without_memory)] += nodes
     types: dict[str, NodeType] = {}
     type_of: dict[str, str] = {}
     unknown: list[str] = []
     for kind, nodes in groups.items():
-        if kind.gpus is None and not kind.instance:
-            unknown += nodes if options.node_type is None else ()
-            found = options.node_type or _unknown_type(kind)
-            types[found.name] = found
-            type_of |= dict.fromkeys(nodes, found.name)
-            continue
+        is_untold = kind.gpus is None and not kind.instance
+        if is_untold and options.node_type is None:
+            unknown += nodes
         for memory_mib, alike in _alike(machines, nodes):
-            capacity = replace(kind.capacity, memory_mib=memory_mib)
-            found = node_type_of(replace(kind, capacity=capacity))
+            machine = replace(kind, capacity=replace(kind.capacity, memory_mib=memory_mib))
+            found = _untold_type(machine, options) if is_untold else node_type_of(machine)
             types[found.name] = found
             type_of |= dict.fromkeys(alike, found.name)
     if unknown:
@@ -123,8 +123,11 @@ def _alone(node_type: NodeType) -> NodeType:
     return replace(node_type, scale_up=node_type.scale_up or NODE_LEVEL)
 
 
-def _unknown_type(kind: Machine) -> NodeType:
-    return NodeType(UNKNOWN_TYPE, gpu="", gpus=0, capacity=kind.capacity)
+def _untold_type(machine: Machine, options: Options) -> NodeType:
+    """The type that the import names, or one without GPUs, with the capacity that is told."""
+    base = options.node_type or NodeType(UNKNOWN_TYPE, gpu="", gpus=0)
+    capacity = _capacity(machine.capacity, base.capacity)
+    return replace(base, name=base.name + _suffix(machine.capacity), capacity=capacity)
 
 
 def _alike(machines: Mapping[str, Machine], nodes: Sequence[str]) -> list[tuple[int, list[str]]]:
@@ -184,14 +187,17 @@ def _type_name(found: NodeType, built_in: NodeType | None, machine: Machine) -> 
         stem = built_in.name
     else:
         stem = f"{_plain(found.gpu)}-x{found.gpus}" if found.gpus else "no-gpu"
-    told = machine.capacity
-    if told.cpu_milli:
-        stem += f"-{round(told.cpu_milli / 1000)}c"
+    return stem + _suffix(machine.capacity)
+
+
+def _suffix(told: Resources) -> str:
+    """What tells apart types of one stem: the capacity that a description names."""
+    suffix = f"-{round(told.cpu_milli / 1000)}c" if told.cpu_milli else ""
     if told.memory_mib:
-        stem += f"-{_two_digits(told.memory_mib / 1024)}g"
+        suffix += f"-{_two_digits(told.memory_mib / 1024)}g"
     if told.other:
-        stem += f"-{crc32(repr(told.other).encode()) & 0xFFFFFF:06x}"
-    return stem
+        suffix += f"-{crc32(repr(told.other).encode()) & 0xFFFFFF:06x}"
+    return suffix
 
 
 def _plain(text: str) -> str:

@@ -101,6 +101,18 @@ def test_machine_of_which_nothing_is_told_has_no_gpus_without_such_a_type() -> N
     assert "'n1'" in typed.warnings[0]
 
 
+def test_capacity_that_is_told_is_kept_where_the_gpus_are_not() -> None:
+    small, big = Resources(64_000, 262_144), Resources(112_000, 2_063_000)
+    machines = {"n1": Machine(capacity=small), "n2": Machine(capacity=big)}
+    untyped = type_nodes(machines, Options(), LEVELS)
+    assert [untyped.types[untyped.type_of[n]].capacity for n in ("n1", "n2")] == [small, big]
+    mine = NodeType("mine", gpu="H100-80GB", gpus=8)
+    typed = type_nodes(machines, Options(node_type=mine), LEVELS)
+    assert typed.type_of == {"n1": "mine-64c-260g", "n2": "mine-112c-2000g"}
+    assert typed.types["mine-112c-2000g"].capacity == big
+    assert {found.gpus for found in typed.types.values()} == {8}
+
+
 def test_multi_node_links_are_taken_as_inside_a_node_where_no_level_holds_them() -> None:
     typed = type_nodes({"n1": Machine("gb200", 4)}, Options(), LEVELS)
     assert typed.types["gb200-tray"].scale_up == "node"
