@@ -50,7 +50,7 @@ class Settings(BaseSettings):
     decision_history: int = Field(default=10_000, ge=10)
     """Decisions kept, at least, if they are not too large."""
     decision_bytes: int = Field(default=256 * 1024 * 1024, ge=1024 * 1024)
-    """Size of the decision log; a cluster of 10,000 nodes and 100,000 jobs takes some 20 MB."""
+    """Size of the decision log; a copy of 10,000 nodes and 100,000 jobs takes some 5 MB."""
 
     @property
     def is_loopback(self) -> bool:

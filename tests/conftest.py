@@ -10,11 +10,16 @@ from urllib.parse import urlsplit
 
 import psycopg
 import pytest
+from hypothesis import settings
 
 from api.store.engine import Database
 from api.store.schema import migrate, open_database
 
 KINDS = ("sqlite", "postgresql")
+
+# A busy machine is no fault of the code: no example has to be done in a time.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 @pytest.fixture(params=KINDS)

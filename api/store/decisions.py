@@ -105,6 +105,7 @@ class DecisionLog:
         self._keep_bytes = keep_bytes
         self._chain: _Chain | None = None
         self._number = 0
+        self._next_copy: tuple[Frozen | None, _Chain] | None = None
         self._thread: threading.Thread | None = None
 
     def prepare(
@@ -126,6 +127,8 @@ class DecisionLog:
 
     def settle(self, entry: Entry) -> None:
         """Go on to the next entry if this one was written; else it takes along what was told."""
+        # Not before the commit, which would have to share the interpreter with the copying.
+        self._start_copying()
         chain = self._chain
         if chain is None or not entry.is_written:
             return
@@ -141,7 +144,7 @@ class DecisionLog:
         """Wait for the thread that copies a large world, if there is one."""
         if self._thread is not None:
             self._thread.join(timeout_s)
-        self._chain = None
+        self._chain = self._next_copy = None
 
     def _is_long(self, chain: _Chain) -> bool:
         """Whether it has its share of what is kept, or at least as much as its base."""
@@ -155,9 +158,15 @@ class DecisionLog:
         if frozen is not None and len(frozen) <= AT_ONCE:
             chain.base, frozen = _compressed(frozen), None
             chain.base_size = len(chain.base)
+        self._next_copy = (frozen, chain)
+
+    def _start_copying(self) -> None:
+        if self._next_copy is None or (self._thread is not None and self._thread.is_alive()):
+            return
         self._thread = threading.Thread(
-            target=self._copy_and_trim, args=(frozen, chain), name="podyard-decisions", daemon=True
+            target=self._copy_and_trim, args=self._next_copy, name="podyard-decisions", daemon=True
         )
+        self._next_copy = None
         self._thread.start()
 
     def _copy_and_trim(self, frozen: Frozen | None, chain: _Chain) -> None:

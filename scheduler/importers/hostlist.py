@@ -71,10 +71,10 @@ def expand(text: str, *, limit: int = NAMES_MAX, used: int = 0) -> list[str]:
         HostlistError: If the text is malformed or stands for more names than `limit`; nothing has
             been expanded then.
     """
-    patterns = _parse(text)
+    patterns, is_whole = _parse(text, max(0, limit - used))
     found = sum(pattern.count() for pattern in patterns)
     if found + used > limit:
-        shown = f"{found}" if found < 10**15 else "more than 10^15"
+        shown = f"{'' if is_whole else 'at least '}{found}" if found < 10**15 else "more than 10^15"
         before = f" beside {used} before it" if used else ""
         raise _error(
             f"{_shown(text)} stands for {shown} names{before}; at most {limit} are allowed"
@@ -88,15 +88,19 @@ def expand(text: str, *, limit: int = NAMES_MAX, used: int = 0) -> list[str]:
     return list(chain.from_iterable(patterns))
 
 
-def _parse(text: str) -> list[_Pattern]:
+def _parse(text: str, enough: int) -> tuple[list[_Pattern], bool]:
+    """The patterns of a hostlist and whether they are all; with more than `enough` the first ones.
+
+    Each stands for a name at least, so there is no use in reading millions before it is refused.
+    """
     patterns: list[_Pattern] = []
     at = _skip_space(text, 0)
     while True:
         pattern, at = _parse_name(text, at)
         patterns.append(pattern)
         at = _skip_space(text, at)
-        if at == len(text):
-            return patterns
+        if at == len(text) or len(patterns) > enough:
+            return patterns, at == len(text)
         if text[at] != ",":
             raise _unexpected(text, at, "a comma between names")
         at = _skip_space(text, at + 1)

@@ -14,9 +14,9 @@ Value: TypeAlias = "None | bool | int | float | str | list[Value] | dict[str, Va
 MAX_DEPTH = 64
 """Lists and mappings inside one another; the deepest known format, a Kubernetes node, needs 8."""
 
-MAX_VALUES = 2_000_000
-"""Values of one text, those behind aliases counted each time: twice as many as 100,000 nodes with
-one entry each have; they take up to 7 s and half a gigabyte."""
+MAX_VALUES = 1_200_000
+"""Values of one text, those behind aliases counted each time: as many as 100,000 nodes with one
+entry of eleven values each have; they take up to 5 s and a third of a gigabyte."""
 
 _NUMBER_LENGTH_MAX = 400
 """Characters of a number; the largest finite float in plain digits has 309."""

@@ -130,9 +130,10 @@ def _rails(rails: list[int]) -> str:
 def _uplinks(fabric: Fabric) -> Iterator[Finding]:
     """Switches with fewer cables upwards than most of their tier."""
     counts: dict[int, dict[str, int]] = defaultdict(dict)
+    last = fabric.tier_count
     for switch in fabric.switches:
         tier = fabric.tier[switch]
-        if 0 < tier < fabric.tier_count:
+        if 0 < tier < last:
             up = fabric.above(switch)
             counts[tier][switch] = sum(len(fabric.trunk(switch, other)) for other in up)
     for of_tier in counts.values():

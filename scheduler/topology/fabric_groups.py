@@ -99,10 +99,13 @@ def _rail_groups(fabric: Fabric) -> list[RailGroup]:
     home = _homes(fabric, sets)
     slots = [_slots(fabric, group, home) for group in sets]
     rails = _number_rails(slots)
+    members: dict[int, list[str]] = defaultdict(list)
+    for node, at in home.items():
+        members[at].append(node)
     return [
         RailGroup(
             leaves=group,
-            nodes=tuple(sorted((n for n, at in home.items() if at == index), key=natural_key)),
+            nodes=tuple(sorted(members[index], key=natural_key)),
             rail_of=rails[index],
             nic_names=slots[index],
         )

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-READY_S = 30.0
+READY_S = 60.0
 
 
 class Service:

@@ -87,6 +87,7 @@ def fill(service: Service) -> None:
         assert status == 201
 
 
+@pytest.mark.timeout(300)
 def test_twenty_kills_lose_nothing_and_break_nothing(database_url: str, tmp_path: Path) -> None:
     rounds_of_kills(database_url, tmp_path / "log", 20, SEED)
 
@@ -137,6 +138,7 @@ def own_server() -> Iterator[OwnServer]:
         yield server
 
 
+@pytest.mark.timeout(300)
 def test_service_outlives_the_kill_of_its_postgresql(own_server: OwnServer, tmp_path: Path) -> None:
     """Meanwhile it answers 503 and says when to try again; then it goes on by itself."""
     url, chance, pause = own_server.url, Random(SEED), threading.Event()

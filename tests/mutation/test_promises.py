@@ -212,6 +212,6 @@ def test_schema_refuses_a_cycle_that_forgets_what_is_held(
         submit(database, name)
     monkeypatch.setattr(NodeTable, "hold", lambda _self, _held: None)
     monkeypatch.setattr(NodeTable, "release", lambda _self, _held: None)
-    with pytest.raises(LedgerRefused):
+    with pytest.raises(LedgerRefused, match="ledger: "):
         settle(runner)
     assert broken_promises(database.url) == []
