@@ -172,7 +172,16 @@ class Feed:
         """The same from the database, for a watcher that begins before what is in memory."""
         if self._start < 0:
             return []
-        return await asyncio.get_running_loop().run_in_executor(self._few, self._read, at)
+        loop = asyncio.get_running_loop()
+        while not self.closing.is_set():
+            try:
+                return await loop.run_in_executor(self._few, self._read, at)
+            except StoreError:
+                raise
+            except Exception:  # an edge: the database may be away for a while
+                log.exception("watch_read_failed")
+                await asyncio.sleep(RETRY_S)
+        return []
 
     async def _pause(self, longest_s: float) -> None:
         """Until there may be something new."""

@@ -7,7 +7,7 @@ from client.cli.table import Column, Table
 from client.cli.text import clean, count, note, out
 from client.shapes import FieldDiff, Imported
 
-CLUSTER_ROWS_MAX = 40
+CLUSTER_ROWS_MAX = 20
 """Rows about levels, types and sets; a first import has one for each set."""
 
 

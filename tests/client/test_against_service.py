@@ -118,6 +118,21 @@ def test_inventory_is_applied_once_and_then_unchanged(yardctl: Yardctl) -> None:
     assert result.stdout == "inventory/lab: nodes 0 created, 0 updated, 12 unchanged, 0 removed\n"
 
 
+def test_inventory_of_another_format_is_tried_and_what_is_there_can_be_written_and_read(
+    yardctl: Yardctl, tmp_path: Path
+) -> None:
+    """Nothing is changed: by the dry run, nor by the import of what was exported."""
+    other = "SwitchName=l1 Nodes=n[01-08]\nSwitchName=l3 Nodes=n[09-13]\n"
+    result = yardctl("apply", "-f", "-", "--dry-run", "--node-type", "hgx-h100", stdin=other)
+    assert result.stdout.startswith("standard input (slurm): nodes 1 created, 12 updated")
+    assert ["updated", "n09", "and", "3", "more", "leaf", "l2", "l3"] in table(result.stdout)
+    assert "created   n13" in result.stdout
+    path = tmp_path / "all.yaml"
+    path.write_text(yardctl("get", "inventory", "-o", "yaml").stdout)
+    result = yardctl("apply", "-f", str(path), "--prune")
+    assert result.stdout == "inventory/lab: nodes 0 created, 0 updated, 12 unchanged, 0 removed\n"
+
+
 def test_cluster_is_shown_in_every_view(yardctl: Yardctl) -> None:
     nodes = table(yardctl("get", "nodes").stdout)
     assert nodes[:2] == [

@@ -286,6 +286,27 @@ def test_watch_outlives_a_failure_of_the_database(
         assert watch.take(5) == [1, 2, 3, 4, 5]
 
 
+def test_watch_of_history_outlives_a_failure_of_the_database(
+    small: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is older than memory is read for one watcher alone; that read is tried again too."""
+    monkeypatch.setattr(feed_module, "RETRY_S", 0.01)
+    feed, failed = small.service.feed, threading.Event()
+    read = feed._read
+
+    def broken(after: int) -> list[feed_module.Batch]:
+        if not failed.is_set():
+            failed.set()
+            raise OSError("away")
+        return read(after)
+
+    fill(small.database, 5)
+    monkeypatch.setattr(feed, "_read", broken)
+    with small.watch("?since=0") as watch:
+        assert watch.take(5) == [1, 2, 3, 4, 5]
+    assert failed.is_set()
+
+
 def test_job_that_changes_is_told_to_its_watchers(live: Live) -> None:
     """A commit of the leader reaches the watchers as any other write does."""
     load_cluster(live.database)
