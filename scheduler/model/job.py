@@ -205,13 +205,6 @@ class JobSpec:
             return self.parallelism.world
         return sum(role.replicas * role.gpus for role in self.roles)
 
-    @property
-    def least_gpu_count(self) -> int:
-        """GPUs of the minimum that may start."""
-        if self.parallelism is not None:
-            return self.parallelism.world
-        return sum(role.min * role.gpus for role in self.roles)
-
 
 def default_gpus_per_pod(sizes: ParallelSizes, node_gpus: int) -> int:
     """The largest g <= `node_gpus` with g | world and (g | tp or tp | g); at least 1."""

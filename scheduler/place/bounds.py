@@ -63,6 +63,18 @@ def level_of(name: str, topology: Topology, node_type: NodeType | None) -> int |
     return topology.level_index.get(name)
 
 
+def job_level(spec: JobSpec, topology: Topology) -> int | None | Rule:
+    """Innermost level that must hold the whole job, None when none must; or a rule off the map."""
+    innermost: int | None = None
+    for rule in spec.rules:
+        if rule.group == JOB_GROUP and rule.mode is Mode.REQUIRED:
+            level = level_of(rule.within, topology, None)
+            if level is None:
+                return rule
+            innermost = level if innermost is None else max(innermost, level)
+    return innermost
+
+
 def named_levels(
     topology: Topology, node_type: NodeType | None, rules: Iterable[Rule]
 ) -> tuple[int, ...]:

@@ -5,10 +5,10 @@ from contextlib import contextmanager
 
 from scheduler.cluster.nodes import Held
 from scheduler.cluster.trial import Trial
-from scheduler.model.job import JOB_GROUP, JobSpec, Mode, Role
+from scheduler.model.job import JOB_GROUP, JobSpec, Mode, Role, Rule
 from scheduler.model.node import NodeType
 from scheduler.model.placement import PodPlace
-from scheduler.place.bounds import level_of
+from scheduler.place.bounds import job_level, level_of
 from scheduler.place.members import ask_for_role, node_types_for
 from scheduler.place.room import Scope
 from scheduler.place.uniform import place_settled, required_wants, settle
@@ -27,14 +27,12 @@ def grow(
         done: Members that have ended well and are not to come again.
     """
     topology = trial.table.topology
+    level = job_level(spec, topology)
+    if isinstance(level, Rule):
+        return []
     scope: Scope | None = None
-    for rule in spec.rules:
-        if rule.group == JOB_GROUP and rule.mode is Mode.REQUIRED and have:
-            level = level_of(rule.within, topology, None)
-            if level is None:
-                return []
-            if scope is None or level > scope[0]:
-                scope = (level, topology.place[level][next(iter(have.values()))])
+    if level is not None and have:
+        scope = (level, topology.place[level][next(iter(have.values()))])
     out: list[PodPlace] = []
     for role in spec.roles:
         mine = {index: node for (name, index), node in have.items() if name == role.name}

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from itertools import islice, permutations
 
 from scheduler.cluster.trial import Trial
-from scheduler.model.job import JOB_GROUP, JobSpec, Mode, Role, Rule
+from scheduler.model.job import JobSpec, Role, Rule
 from scheduler.model.placement import NoFit, PodPlace
-from scheduler.place.bounds import level_of
+from scheduler.place.bounds import job_level
 from scheduler.place.exact import pack_exactly
 from scheduler.place.grow import more_of_role
 from scheduler.place.members import ask_for_role, no_such_node, node_types_for, place_role, shape_of
@@ -38,9 +38,9 @@ def place_roles(trial: Trial, spec: JobSpec) -> tuple[list[PodPlace], Cut] | NoF
         found = place_role(trial, spec, spec.roles[0], spec.roles[0].min, None, alone=True)
         trial.roll_back(mark)
         return found if isinstance(found, NoFit) else (found, cut)
-    level = _job_level(trial, spec)
-    if isinstance(level, NoFit):
-        return level
+    level = job_level(spec, trial.table.topology)
+    if isinstance(level, Rule):
+        return missing_level(level, trial.table.topology.level_names)
     first: NoFit | None = None
     for scope in _scopes(trial, spec, level, cut):
         found = _pack(trial, spec, scope, cut)
@@ -51,18 +51,6 @@ def place_roles(trial: Trial, spec: JobSpec) -> tuple[list[PodPlace], Cut] | NoF
         trial.roll_back(mark)
         first = found if first is None or found.fitting > first.fitting else first
     return first if first is not None else _nothing_fits(trial, spec)
-
-
-def _job_level(trial: Trial, spec: JobSpec) -> int | None | NoFit:
-    """Innermost level that must hold the whole job; None when none must."""
-    innermost: int | None = None
-    for rule in spec.rules:
-        if rule.group == JOB_GROUP and rule.mode is Mode.REQUIRED:
-            level = level_of(rule.within, trial.table.topology, None)
-            if level is None:
-                return missing_level(rule, trial.table.topology.level_names)
-            innermost = level if innermost is None else max(innermost, level)
-    return innermost
 
 
 def _scopes(trial: Trial, spec: JobSpec, required: int | None, cut: Cut) -> Iterator[Scope | None]:
