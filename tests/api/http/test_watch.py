@@ -266,11 +266,10 @@ def test_history_that_is_forgotten_while_it_is_read_ends_the_stream_with_a_word(
     assert watch.error["status"] == 410
 
 
-def test_watch_outlives_a_failure_of_the_database(
-    small: Live, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def fail_once(live: Live, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Let the feed's next read fail as when the database is away; set once it has."""
     monkeypatch.setattr(feed_module, "RETRY_S", 0.01)
-    feed, failed = small.service.feed, threading.Event()
+    feed, failed = live.service.feed, threading.Event()
     read = feed._read
 
     def broken(after: int) -> list[feed_module.Batch]:
@@ -280,6 +279,13 @@ def test_watch_outlives_a_failure_of_the_database(
         return read(after)
 
     monkeypatch.setattr(feed, "_read", broken)
+    return failed
+
+
+def test_watch_outlives_a_failure_of_the_database(
+    small: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = fail_once(small, monkeypatch)
     with small.watch("?since=0") as watch:
         fill(small.database, 5)
         until(failed)
@@ -290,18 +296,8 @@ def test_watch_of_history_outlives_a_failure_of_the_database(
     small: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is older than memory is read for one watcher alone; that read is tried again too."""
-    monkeypatch.setattr(feed_module, "RETRY_S", 0.01)
-    feed, failed = small.service.feed, threading.Event()
-    read = feed._read
-
-    def broken(after: int) -> list[feed_module.Batch]:
-        if not failed.is_set():
-            failed.set()
-            raise OSError("away")
-        return read(after)
-
     fill(small.database, 5)
-    monkeypatch.setattr(feed, "_read", broken)
+    failed = fail_once(small, monkeypatch)
     with small.watch("?since=0") as watch:
         assert watch.take(5) == [1, 2, 3, 4, 5]
     assert failed.is_set()
