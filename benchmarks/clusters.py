@@ -76,5 +76,4 @@ def gang(nodes: int, kind: int = 0) -> JobSpec:
 
 def hold(target: World, placement: Placement) -> None:
     """Bind a placement in the world's trial."""
-    for pod in placement.pods:
-        target.trial.hold(Held(pod.node_index, pod.gpu_mask, pod.resources))
+    target.trial.hold_places(placement.pods)

@@ -1,6 +1,5 @@
 """One scheduling cycle: facts and the line of pending gangs in, a plan out."""
 
-from scheduler.cluster.nodes import Held
 from scheduler.cluster.world import World
 from scheduler.draft import Draft
 from scheduler.model.ids import NodeId, PodId
@@ -71,8 +70,7 @@ def _never_or(world: World, spec: JobSpec, key: int, verdict: NoFit) -> NoFit:
 
 def _bind(world: World, draft: Draft, job: JobRecord, placement: Placement) -> None:
     pods = [_pod_record(world, job, place) for place in placement.pods]
-    for place_ in placement.pods:
-        world.trial.hold(Held(place_.node_index, place_.gpu_mask, place_.resources))
+    world.trial.hold_places(placement.pods)
     draft.bind(job, pods, placement)
 
 

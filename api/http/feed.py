@@ -179,9 +179,13 @@ class Feed:
             except StoreError:
                 raise
             except Exception:  # an edge: the database may be away for a while
-                log.exception("watch_read_failed")
-                await asyncio.sleep(RETRY_S)
+                await self._after_failure()
         return []
+
+    async def _after_failure(self) -> None:
+        """Say that a read failed, and leave the database alone for a moment."""
+        log.exception("watch_read_failed")
+        await self._pause(RETRY_S)
 
     async def _pause(self, longest_s: float) -> None:
         """Until there may be something new."""
@@ -218,8 +222,7 @@ class Feed:
             self._forget()  # so much happened while nothing could be read
             return
         except Exception:  # an edge: the database may be away for a while
-            log.exception("watch_read_failed")
-            await self._pause(RETRY_S)
+            await self._after_failure()
             return
         if batches:
             self._keep(batches)

@@ -1,7 +1,10 @@
 """Edits on the node table that can be rolled back, and the counts that follow them."""
 
+from collections.abc import Iterable
+
 from scheduler.cluster.nodes import Held, NodeTable
 from scheduler.cluster.view import Shape, View
+from scheduler.model.placement import PodPlace
 
 VIEW_LIMIT = 256
 """Shapes whose counts are kept; the one used longest ago goes first."""
@@ -36,6 +39,11 @@ class Trial:
     def hold(self, held: Held) -> None:
         self.table.hold(held)
         self._done.append((held, True))
+
+    def hold_places(self, places: Iterable[PodPlace]) -> None:
+        """Take what each pod of a placement would hold."""
+        for place in places:
+            self.hold(Held(place.node_index, place.gpu_mask, place.resources))
 
     def release(self, held: Held) -> None:
         self.table.release(held)

@@ -54,7 +54,6 @@ class View:
         counts: For every level but the last, the sum of `slots` in each domain; for the last,
             `slots`.
         eligible: Whether the node could take the shape when empty, whatever its health.
-        never_here: Reason -> nodes that are not eligible for it.
         takes_whole_nodes: Whether every pod uses all GPUs of its node, which leaves no choice of
             them.
     """
@@ -67,11 +66,7 @@ class View:
         self._aside: Mapping[str, int] = {}
         self._aside_at = -1
         self.eligible = _eligible(table, shape)
-        self.never_here = Counter(
-            why_never(self.topology, shape, node)
-            for node, eligible in enumerate(self.eligible)
-            if not eligible
-        )
+        self._never_here: Counter[str] | None = None
         kind = next((t for t in self.topology.kinds if t.name == shape.node_type), None)
         self.takes_whole_nodes = kind is not None and kind.gpus == shape.gpus
         self._fill()
@@ -95,6 +90,17 @@ class View:
         # What is kept of these counts starts anew: nobody knows a version as old as this.
         self._log: list[int] = []
         self._log_start = getattr(self, "changes", -1) + 1
+
+    @property
+    def never_here(self) -> Counter[str]:
+        """Reason -> nodes that are not eligible; counted when it is first asked, for a verdict."""
+        if self._never_here is None:
+            self._never_here = Counter(
+                why_never(self.topology, self.shape, node)
+                for node, eligible in enumerate(self.eligible)
+                if not eligible
+            )
+        return self._never_here
 
     def set_aside(self) -> Mapping[str, int]:
         """Nodes that hold no pod of the shape now, by reason; as of the last sync."""

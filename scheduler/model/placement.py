@@ -36,14 +36,12 @@ class Placement:
         node_type: Name of the type all GPU pods are on; "" when roles differ.
         gpus_per_pod: Ranks of a pod of a parallel job; 0 for roles.
         search: `exact`, or `bounded` when the search was cut before every choice was seen.
-        broken: Preferred rules that this placement does not keep.
     """
 
     pods: tuple[PodPlace, ...]
     node_type: str
     gpus_per_pod: int = 0
     search: str = "exact"
-    broken: tuple[Rule, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
-from scheduler.cluster.nodes import Held
 from scheduler.cluster.trial import Trial
 from scheduler.model.job import JOB_GROUP, JobSpec, Mode, Role, Rule
 from scheduler.model.node import NodeType
@@ -74,8 +73,7 @@ def more_of_role(
         with _apart(trial, set(have.values()) if role.one_per_node else set()):
             found = _place(trial, spec, role, node_type, missing, step, have, scope)
         if found:
-            for pod in found:
-                trial.hold(Held(pod.node_index, pod.gpu_mask, pod.resources))
+            trial.hold_places(found)
             return found
     return []
 

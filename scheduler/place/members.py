@@ -1,17 +1,16 @@
 """One role's equal members: what they ask of a node, and their place on the best node type."""
 
-from scheduler.cluster.nodes import Held
 from scheduler.cluster.trial import Trial
 from scheduler.cluster.view import Shape
-from scheduler.model.job import JOB_GROUP, JobSpec, Mode, Role, Rule
+from scheduler.model.job import JOB_GROUP, JobSpec, Mode, Role
 from scheduler.model.lifecycle import Reason
 from scheduler.model.node import NodeType
 from scheduler.model.placement import NoFit, PodPlace
 from scheduler.parallel.units import Members
+from scheduler.place.best import best_of
 from scheduler.place.bounds import named_levels, rules_of_role
 from scheduler.place.room import Scope
-from scheduler.place.uniform import Ask, Settled, place_settled, required_wants, settle
-from scheduler.place.verdict import missing_level, shortfall
+from scheduler.place.uniform import Ask, place_settled
 from scheduler.topology.tree import Topology
 
 
@@ -55,30 +54,19 @@ def place_role(
 ) -> list[PodPlace] | NoFit:
     """Place members 0 .. of one role on the best node type and hold their places."""
     pods = role.replicas if wanted is None else wanted
-    best: tuple[tuple[int, tuple[bool, ...], str], Ask, Settled] | None = None
-    verdict: NoFit | None = None
-    for node_type in node_types_for(trial, spec.gpu, role.gpus):
-        ask = ask_for_role(trial, spec, role, node_type, pods, least, scope, alone=alone)
-        wants = required_wants(ask)
-        if isinstance(wants, Rule):
-            return missing_level(wants, trial.table.topology.level_names)
-        settled = settle(ask, wants)
-        if settled is None:
-            found = shortfall(ask, wants)
-            verdict = found if verdict is None or found.fitting > verdict.fitting else verdict
-            continue
-        key = (-settled.pods, settled.unmet, "" if node_type is None else node_type.name)
-        if best is None or key < best[0]:
-            best = (key, ask, settled)
-    if best is None:
-        return verdict if verdict is not None else no_such_node(spec, role)
-    _, ask, settled = best
+    found = best_of(
+        ask_for_role(trial, spec, role, node_type, pods, least, scope, alone=alone)
+        for node_type in node_types_for(trial, spec.gpu, role.gpus)
+    )
+    if found is None:
+        return no_such_node(spec, role)
+    if isinstance(found, NoFit):
+        return found
     out = [
         PodPlace(role.name, index, node, mask, 0, role.resources)
-        for index, (node, mask) in place_settled(ask, settled)
+        for index, (node, mask) in place_settled(*found)
     ]
-    for pod in out:
-        trial.hold(Held(pod.node_index, pod.gpu_mask, pod.resources))
+    trial.hold_places(out)
     return out
 
 

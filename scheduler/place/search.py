@@ -9,19 +9,17 @@ from scheduler.model.job import (
     JobSpec,
     Mode,
     ParallelSizes,
-    Rule,
     default_gpus_per_pod,
 )
 from scheduler.model.lifecycle import Reason
 from scheduler.model.node import NodeType
 from scheduler.model.placement import NoFit, Placement, PodPlace
 from scheduler.parallel.units import PodGrid
+from scheduler.place.best import best_of
 from scheduler.place.bounds import named_levels, rules_of_parallel
-from scheduler.place.kept import Member, broken_rules
 from scheduler.place.members import node_types_for
 from scheduler.place.roles import place_roles
-from scheduler.place.uniform import Ask, Settled, place_settled, required_wants, settle
-from scheduler.place.verdict import missing_level, shortfall
+from scheduler.place.uniform import Ask, place_settled
 
 
 def place(trial: Trial, spec: JobSpec) -> Placement | NoFit:
@@ -36,13 +34,11 @@ def place(trial: Trial, spec: JobSpec) -> Placement | NoFit:
     if isinstance(found, NoFit):
         return found
     pods, cut = found
-    members = [Member(p.role, p.index, p.node_index) for p in pods]
     types = {trial.table.topology.types[p.node_index].name for p in pods if p.gpu_mask}
     return Placement(
         pods=_with_ranks(pods),
         node_type=types.pop() if len(types) == 1 else "",
         search="bounded" if cut.bounded else "exact",
-        broken=broken_rules(spec, trial.table.topology, members, 0),
     )
 
 
@@ -56,40 +52,29 @@ def _with_ranks(pods: list[PodPlace]) -> tuple[PodPlace, ...]:
 
 
 def _place_parallel(trial: Trial, spec: JobSpec, sizes: ParallelSizes) -> Placement | NoFit:
-    best: tuple[tuple[tuple[bool, ...], str], Ask, Settled, int] | None = None
-    verdict: NoFit | None = None
-    for node_type in node_types_for(trial, spec.gpu, spec.gpus_per_pod or 1):
-        if node_type is None:
-            continue
-        gpus = spec.gpus_per_pod or default_gpus_per_pod(sizes, node_type.gpus)
-        ask = ask_for_parallel(trial, spec, sizes, node_type, gpus)
-        wants = required_wants(ask)
-        if isinstance(wants, Rule):
-            return missing_level(wants, trial.table.topology.level_names)
-        settled = settle(ask, wants)
-        if settled is None:
-            found = shortfall(ask, wants)
-            verdict = found if verdict is None or found.fitting > verdict.fitting else verdict
-            continue
-        key = (settled.unmet, node_type.name)
-        if best is None or key < best[0]:
-            best = (key, ask, settled, gpus)
-    if best is None:
-        return verdict if verdict is not None else _no_such_node(spec)
-    _, ask, settled, gpus = best
+    found = best_of(
+        ask_for_parallel(trial, spec, sizes, node_type)
+        for node_type in node_types_for(trial, spec.gpu, spec.gpus_per_pod or 1)
+        if node_type is not None
+    )
+    if found is None:
+        return _no_such_node(spec)
+    if isinstance(found, NoFit):
+        return found
+    ask, settled = found
+    gpus = ask.view.shape.gpus
     resources = spec.resources_per_pod
     pods = tuple(
         PodPlace("", index, node, mask, index * gpus, resources)
         for index, (node, mask) in place_settled(ask, settled)
     )
     kind = ask.node_type
-    return Placement(pods, "" if kind is None else kind.name, gpus, broken=settled.broken)
+    return Placement(pods, "" if kind is None else kind.name, gpus)
 
 
-def ask_for_parallel(
-    trial: Trial, spec: JobSpec, sizes: ParallelSizes, node_type: NodeType, gpus: int
-) -> Ask:
+def ask_for_parallel(trial: Trial, spec: JobSpec, sizes: ParallelSizes, node_type: NodeType) -> Ask:
     """The pods of a parallel job on one node type as the uniform search takes them."""
+    gpus = spec.gpus_per_pod or default_gpus_per_pod(sizes, node_type.gpus)
     units = PodGrid(sizes, gpus)
     rules = rules_of_parallel(spec)
     # A group inside one pod lies in one domain wherever its node is.

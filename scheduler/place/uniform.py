@@ -127,8 +127,7 @@ def _by_traffic(ask: Ask, wants: Wants, pods: int) -> Iterator[list[tuple[int, s
     """Preferences nobody stated: lists of (level, group), of which the first possible one is kept.
 
     Heavy axes first, each in the innermost level whose crossing costs time; then the gang as a
-    whole;
-    then the levels that cost nothing, since a compact gang leaves more room for the next.
+    whole; then the levels that cost nothing, since a compact gang leaves more room for the next.
     """
     last = len(ask.view.topology.levels) - 1
     if pods == 1:
@@ -140,7 +139,7 @@ def _by_traffic(ask: Ask, wants: Wants, pods: int) -> Iterator[list[tuple[int, s
     together = next((d for d in inside if _try(ask, wants, d, JOB_GROUP, pods) is not None), None)
     groups = tuple(g for g in ask.units.soft_groups if g != JOB_GROUP)
     if together is not None:
-        # All of it fits one domain that costs nothing to cross, so every group does.
+        # All of it fits one domain as tight as any group could ask for, so every group does.
         yield [(together, JOB_GROUP)]
     else:
         for group in (*groups, JOB_GROUP):

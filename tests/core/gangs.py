@@ -13,6 +13,7 @@ from scheduler.model.placement import NoFit, Placement
 from scheduler.model.plan import Fact, FactKind, JobRecord, Plan, PodRecord
 from scheduler.model.resources import full_mask
 from scheduler.parallel.groups import groups_of
+from scheduler.place.kept import Member, broken_rules
 from scheduler.place.search import place
 from scheduler.policy import Policy
 from scheduler.topology.tree import Topology
@@ -77,6 +78,12 @@ def spans(
     of_pod = [topology.place[depth][pod.node_index] for pod in placement.pods]
     groups = groups_of(spec.parallelism)[axis] // placement.gpus_per_pod
     return [len({of_pod[pod] for pod in group}) for group in groups.tolist()]
+
+
+def broken(world: World, spec: JobSpec, placement: Placement) -> tuple[Rule, ...]:
+    """Stated rules that a placement does not keep."""
+    members = [Member(pod.role, pod.index, pod.node_index) for pod in placement.pods]
+    return broken_rules(spec, world.topology, members, placement.gpus_per_pod)
 
 
 def placed(world: World, spec: JobSpec) -> Placement:

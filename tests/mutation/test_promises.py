@@ -19,6 +19,7 @@ from api.store.views import IdempotencyKey
 from scheduler.cluster.nodes import NodeTable
 from scheduler.draft import Draft
 from scheduler.model.lifecycle import PodState
+from tests.api.loop.turns import settle
 from tests.api.store.build import NOW_S, load_cluster, make_spec, submit
 from tests.checks import Seen, broken_promises
 
@@ -29,11 +30,6 @@ def runner(database: Database) -> Iterator[Runner]:
     made = Runner(database, ManualClock(NOW_S))
     yield made
     made.stop()
-
-
-def settle(runner: Runner) -> None:
-    while runner.turn():
-        pass
 
 
 def caught(database: Database, seen: Seen | None = None) -> set[str]:

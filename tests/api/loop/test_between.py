@@ -1,10 +1,9 @@
 """What happens between the decision of a cycle and its commit, and what becomes of names."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
-from api.clock import ManualClock
 from api.loop import runner as module
 from api.loop.runner import Runner
 from api.store.engine import Database
@@ -19,20 +18,9 @@ from scheduler.model.job import Failure, Role
 from scheduler.model.lifecycle import JobState, PodState
 from scheduler.model.plan import Plan
 from scheduler.policy import Policy
+from tests.api.loop.turns import settle
 from tests.api.store.build import NOW_S, load_cluster, make_spec, submit
 from tests.api.store.raw import execute
-
-
-@pytest.fixture
-def runner(database: Database) -> Iterator[Runner]:
-    made = Runner(database, ManualClock(NOW_S))
-    yield made
-    made.stop()
-
-
-def settle(runner: Runner) -> None:
-    while runner.turn():
-        pass
 
 
 def between(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:

@@ -35,6 +35,7 @@ from scheduler.model.node import FabricLevel
 from scheduler.model.plan import Plan
 from scheduler.policy import Policy
 from scheduler.topology.build import build
+from tests.api.loop.turns import settle
 from tests.api.store.build import NOW_S, load_cluster, make_spec, submit
 from tests.api.store.test_snapshot import same
 from tests.builders import make_inventory
@@ -52,11 +53,6 @@ def runner(database: Database) -> Iterator[Runner]:
     made = make_runner(database)
     yield made
     made.stop()
-
-
-def settle(runner: Runner) -> None:
-    while runner.turn():
-        pass
 
 
 def _act(database: Database, chance: random.Random, number: int) -> None:

@@ -1,7 +1,7 @@
 """The loop: it places what is submitted, rests when nothing happens, and survives failures."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 
@@ -25,19 +25,8 @@ from scheduler.cycle import run_cycle
 from scheduler.model.lifecycle import FINAL, JobState, PodState
 from scheduler.model.plan import Plan
 from scheduler.policy import Policy
+from tests.api.loop.turns import settle
 from tests.api.store.build import NOW_S, load_cluster, make_spec, submit
-
-
-@pytest.fixture
-def runner(database: Database) -> Iterator[Runner]:
-    made = Runner(database, ManualClock(NOW_S))
-    yield made
-    made.stop()
-
-
-def settle(runner: Runner) -> None:
-    while runner.turn():
-        pass
 
 
 def report(database: Database, name: str, state: PodState, exit_code: int | None = None) -> None:

@@ -11,6 +11,7 @@ from scheduler.place.exact import STEP_LIMIT, pack_exactly
 from scheduler.place.grow import grow
 from tests.builders import make_cluster, make_node, make_topology, make_tree, make_type
 from tests.core.gangs import (
+    broken,
     count_by,
     nodes_of,
     occupy,
@@ -105,7 +106,7 @@ def test_a_preferred_rack_is_taken_whole_and_else_the_nearest_is() -> None:
     occupy(world, "n2")
     found = placed(world, spec)
     assert nodes_of(world.topology, found) == ["n1", "n3"]
-    assert found.broken == (preferred("job", "rack"),)
+    assert broken(world, spec, found) == (preferred("job", "rack"),)
 
 
 def test_one_per_node_spreads_small_members() -> None:
