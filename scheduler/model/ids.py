@@ -10,3 +10,6 @@ PodId = NewType("PodId", str)
 
 NodeId = NewType("NodeId", str)
 """The name of a node."""
+
+ClaimId = NewType("ClaimId", str)
+"""The `uid` of a claim."""

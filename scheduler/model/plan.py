@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from scheduler.model.ids import JobId, NodeId, PodId
+from scheduler.model.claim import Claim
+from scheduler.model.ids import ClaimId, JobId, NodeId, PodId
 from scheduler.model.job import JobSpec, Rule
 from scheduler.model.lifecycle import LIVE_POD, JobState, PodState, Reason
 from scheduler.model.placement import NoFit
@@ -39,6 +40,36 @@ class PodRecord:
         return self.state in LIVE_POD
 
 
+class EvictStep(StrEnum):
+    """How far an eviction has come."""
+
+    ASKED = "asked"
+    """The checkpoint hook is to be asked; until it was, the eviction can be withdrawn."""
+    SAVING = "saving"
+    """The job saves its state."""
+    TERMINATING = "terminating"
+    """Its pods were told to stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """A gang, or some members of it, on the way out.
+
+    Attributes:
+        then: What the gang becomes when its pods have stopped: pending, suspended, cancelled or
+            failed; for members above the minimum, the state it stays in.
+        deadline_s: Unix seconds at which the next step is taken anyway; None = no limit.
+        why: In words, for people.
+        for_job: The gang that gets the place; None when nobody does.
+    """
+
+    then: JobState
+    step: EvictStep
+    deadline_s: float | None = None
+    why: str = ""
+    for_job: JobId | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class JobRecord:
     """A job as the ledger has it, without its pods.
@@ -48,6 +79,14 @@ class JobRecord:
         attempt: One life of the gang on one placement; 0 before the first.
         gpus_per_pod: Of the current placement of a parallel job; 0 before.
         broken: Rules that its pods do not keep on the present map.
+        submitted_s, bound_s, started_s: Unix seconds of its submission, of its present binding and
+            of when its minimum first ran there; None while it has none.
+        saved_s: Unix seconds of the last checkpoint that was acknowledged; None = none.
+        could_start_s: When a cycle first found a place for it that it did not take, out of
+            patience; None while there was none.
+        expected_start_s: Forecast of its start; None while none is known.
+        held: It may not start until it is released.
+        evict: How it leaves, while it does.
     """
 
     uid: JobId
@@ -60,6 +99,14 @@ class JobRecord:
     gpus_per_pod: int = 0
     node_type: str = ""
     broken: tuple[Rule, ...] = ()
+    submitted_s: float = 0.0
+    bound_s: float | None = None
+    started_s: float | None = None
+    saved_s: float | None = None
+    could_start_s: float | None = None
+    expected_start_s: float | None = None
+    held: bool = False
+    evict: Eviction | None = None
 
 
 class FactKind(StrEnum):
@@ -67,6 +114,14 @@ class FactKind(StrEnum):
     REPORT = "report"
     RESIZE = "resize"
     """The job is to have other members than before; its spec says which."""
+    HOLD = "hold"
+    """It may not start; one that has started runs on."""
+    RELEASE = "release"
+    SUSPEND = "suspend"
+    """Its pods are to leave, and it does not come back before it is resumed."""
+    RESUME = "resume"
+    REQUEUE = "requeue"
+    """Its pods are to leave; it waits in line with its age."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +166,7 @@ class JobMove:
         attempt: The job's attempt from now on.
         verdict: Why it does not fit; None when it does or when that is not the cause.
         broken: Rules that its pods do not keep on the present map; shown as `rules_broken`.
+        could_start_s, expected_start_s, held, evict: As in `JobRecord`, from now on.
     """
 
     uid: JobId
@@ -123,6 +179,10 @@ class JobMove:
     search: str = "exact"
     verdict: NoFit | None = None
     broken: tuple[Rule, ...] = ()
+    could_start_s: float | None = None
+    expected_start_s: float | None = None
+    held: bool = False
+    evict: Eviction | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +192,10 @@ class Plan:
     Attributes:
         facts_done: Facts this plan takes account of, whether or not they changed anything.
         pods: New pods, all in state bound. Those of one job are written all or none.
+        claims: New claims, or known ones with another time. Those of one job are written all or
+            none, with that job's other moves and with the evictions made for it.
+        claims_gone: Claims that end, those that become pods included.
+        wake_at_s: Unix seconds at which the next cycle is due though nothing happens; None = never.
     """
 
     revision: int
@@ -139,6 +203,16 @@ class Plan:
     job_moves: tuple[JobMove, ...] = ()
     pods: tuple[PodRecord, ...] = ()
     pod_moves: tuple[PodMove, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    claims_gone: tuple[ClaimId, ...] = ()
+    wake_at_s: float | None = None
 
     def is_empty(self) -> bool:
-        return not (self.facts_done or self.job_moves or self.pods or self.pod_moves)
+        return not (
+            self.facts_done
+            or self.job_moves
+            or self.pods
+            or self.pod_moves
+            or self.claims
+            or self.claims_gone
+        )

@@ -1,0 +1,34 @@
+"""Queues: the lines of tenants, in a tree."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRecord:
+    """A queue as the ledger has it. What holds for a queue holds for all queues below it together.
+
+    Attributes:
+        parent: Name of the queue above; None for a root.
+        quota_gpus: GPUs it may count on; 0 = none, all it uses is borrowed; None = never said, so
+            nothing is owed to it and nothing is reclaimed from it on that account.
+        limit_gpus: GPUs it may never exceed; None = no limit.
+        quota_by_model, limit_by_model: The same for one GPU model each.
+        weight: Its part of what is lent, against its siblings'; above 0.
+        max_priority: Highest priority a job of it may have; None = any.
+        max_pending: Jobs that may wait in it at once; None = any number.
+        namespaces: Namespaces whose jobs may use it; empty = all.
+        closed: It takes no new jobs.
+    """
+
+    name: str
+    parent: str | None = None
+    quota_gpus: int | None = None
+    limit_gpus: int | None = None
+    quota_by_model: Mapping[str, int] = field(default_factory=dict)
+    limit_by_model: Mapping[str, int] = field(default_factory=dict)
+    weight: float = 1.0
+    max_priority: int | None = None
+    max_pending: int | None = None
+    namespaces: tuple[str, ...] = ()
+    closed: bool = False
