@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from api.clock import Clock
+    from api.loop.outbox import Outbox
     from api.loop.runner import Runner
     from api.metrics import Metrics
     from api.store.engine import Database
@@ -102,7 +103,7 @@ def migrate(
 
 @app.command()
 def doctor(database_url: DatabaseUrl = None) -> None:
-    """Add up all live pods and compare with the ledger; status 1 when they differ."""
+    """Compare the ledger with all live pods, and claims with one another; status 1 on a fault."""
     from api.store.ledger import audit_ledger
     from api.store.schema import check_file, open_database
 
@@ -112,11 +113,12 @@ def doctor(database_url: DatabaseUrl = None) -> None:
             audit = audit_ledger(db)
     except StartupError as error:
         _fail(str(error))
-    for line in (*audit.doubles, *map(str, audit.differences)):
+    for line in (*audit.doubles, *map(str, audit.differences), *audit.claim_faults):
         typer.echo(line)
     verdict = "the ledger agrees" if audit.is_clean else "the ledger differs"
     typer.echo(
-        f"{verdict}: {audit.pods} live pods on {audit.nodes} nodes, revision {audit.revision}"
+        f"{verdict}: {audit.pods} live pods and {audit.claims} claims on {audit.nodes} nodes, "
+        f"revision {audit.revision}"
     )
     if not audit.is_clean:
         raise typer.Exit(1)
@@ -150,6 +152,52 @@ def replay(
         typer.echo(f"{count} decisions, {count - differing} identical")
     if differing:
         raise typer.Exit(1)
+
+
+@app.command()
+def simulate(
+    *,
+    trace: Annotated[Path | None, typer.Option(help="File with a job trace (CSV).")] = None,
+    workload: Annotated[
+        str | None, typer.Option(help="Generated jobs: philly, helios, kalos, seren or gangs.")
+    ] = None,
+    nodes: Annotated[int, typer.Option(help="Nodes of 8 GPUs.")] = 256,
+    load: Annotated[
+        float | None,
+        typer.Option(help="Work offered / GPU time there is; default 0.95, or as in the trace."),
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(help="Jobs to generate, default 2000; of a trace, at most.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same jobs.")] = 1,
+    policy: Annotated[
+        str,
+        typer.Option(
+            help="One or more of podyard, podyard-shortest, slurm, kueue, volcano, fifo, random, "
+            "sjf; comma-separated."
+        ),
+    ] = "podyard",
+    estimate_factor: Annotated[
+        float, typer.Option(help="Declared durations are off by up to this factor; 0 = none.")
+    ] = 1.0,
+    faults: Annotated[bool, typer.Option("--faults", help="Nodes fail and come back.")] = False,
+    out: Annotated[Path | None, typer.Option(help="HTML report to write.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Figures as JSON.")] = False,
+) -> None:
+    """Run a workload through one or more policies and compare them; needs no service."""
+    from api.simulate import Asked, run
+    from scheduler.errors import SchedulerError
+
+    policies = tuple(filter(None, (name.strip() for name in policy.split(","))))
+    try:
+        run(
+            Asked(
+                trace, workload, nodes, load, jobs, seed, policies, out, estimate_factor, faults,
+                as_json,
+            )
+        )  # fmt: skip
+    except (SchedulerError, OSError) as error:
+        _fail(str(error))
 
 
 @app.command()
@@ -209,6 +257,12 @@ def _check_exposure(settings: Settings) -> None:
             f"'{settings.host}' can be reached from other machines and there are no tokens yet: "
             "listen on 127.0.0.1, or say --insecure"
         )
+    from api.hooks.configured import sender_by
+
+    try:
+        sender_by(settings)
+    except ValueError as error:
+        raise StartupError(str(error)) from None
     for path in (settings.tls_cert, settings.tls_key):
         if path is not None and not Path(path).is_file():
             raise StartupError(f"the file '{path}' for TLS does not exist")
@@ -261,17 +315,41 @@ def _runner(
     from api.loop.runner import Runner
     from api.store.decisions import DecisionLog
 
+    outbox = _outbox(settings, database, clock, metrics)
+
     log = None
     if settings.decision_log:
         log = DecisionLog(
             database, keep=settings.decision_history, keep_bytes=settings.decision_bytes
         )
     runner = Runner(
-        database, clock, metrics=metrics, event_history=settings.event_history, decisions=log
+        database,
+        clock,
+        metrics=metrics,
+        event_history=settings.event_history,
+        decisions=log,
+        outbox=outbox,
     )
     if isinstance(clock, ManualClock):
         clock.on_advance(runner.wake)
     return runner
+
+
+def _outbox(
+    settings: Settings, database: "Database", clock: "Clock", metrics: "Metrics"
+) -> "Outbox":
+    from api.hooks.configured import sender_by
+    from api.loop.outbox import Outbox
+
+    return Outbox(
+        database,
+        clock,
+        sender_by(settings),
+        concurrency=settings.hook_concurrency,
+        tries=settings.hook_tries,
+        history_s=settings.hook_history_s,
+        metrics=metrics,
+    )
 
 
 def _run(asgi: "FastAPI", settings: Settings, listener: socket.socket) -> None:

@@ -46,6 +46,9 @@ def configure_logs(log_format: LogFormat = "auto", level: str = "info") -> None:
     # A line for each request is the proxy's business; what fails is logged by its handler.
     logging.getLogger("uvicorn.access").setLevel(logging.WARNING)
     logging.getLogger("alembic").setLevel(logging.WARNING)
+    # These tell the URLs of hooks, which may hold secrets.
+    for name in ("httpx", "httpcore"):
+        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 def get_logger(name: str) -> structlog.stdlib.BoundLogger:

@@ -8,20 +8,29 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.routing import APIRoute
 
 from api.admission.admit import Door
+from api.admission.hooks import HookRules
 from api.clock import Clock
+from api.hooks.configured import allowed_by
 from api.http import (
     batch,
     cluster,
+    control,
     events,
+    explaining,
     gangs,
     health,
+    heartbeat,
+    hooks,
     inventory,
     jobs,
     nodes,
     pods,
     policy,
     queues,
+    reservations,
+    usage,
     watch,
+    whatif,
 )
 from api.http.docs_page import add_docs_page
 from api.http.errors import add_error_handlers
@@ -36,16 +45,24 @@ from api.loop.runner import Runner
 from api.metrics import Metrics
 from api.settings import Settings
 from api.store.engine import Database
+from api.store.leases import Leases
 
 ROUTERS: tuple[APIRouter, ...] = (
     jobs.router,
+    control.router,
     batch.router,
     gangs.router,
+    explaining.router,
+    whatif.router,
     pods.router,
     nodes.router,
+    heartbeat.router,
     cluster.router,
     inventory.router,
     queues.router,
+    usage.router,
+    reservations.router,
+    hooks.router,
     events.router,
     watch.router,
     policy.router,
@@ -73,10 +90,11 @@ def create_app(
         clock=clock,
         runner=runner,
         metrics=metrics,
-        door=Door(database),
+        door=Door(database, HookRules(allowed_by(settings), settings.hook_grace_s_max)),
         reader=Reader(database),
         waiters=JobWaiters(database),
         feed=Feed(database),
+        leases=Leases(database),
     )
     app = FastAPI(
         docs_url=None,
@@ -112,6 +130,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         await run_in_threadpool(service.waiters.close)
         if service.runner is not None:
             await run_in_threadpool(service.runner.stop)
+        await run_in_threadpool(service.leases.flush)
 
 
 def _name_of(route: APIRoute) -> str:

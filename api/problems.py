@@ -41,10 +41,12 @@ KINDS: Mapping[str, Kind] = {
     "JobError": Kind(422, "invalid-job", "The job contradicts itself or the cluster"),
     "InventoryError": Kind(422, "invalid-inventory", "The inventory cannot be taken"),
     "PolicyError": Kind(422, "invalid-policy", "The policy is out of range"),
+    "QueueError": Kind(422, "invalid-queue", "The queue contradicts itself or its tree"),
     "StateError": Kind(409, "wrong-state", "The object's state does not allow it"),
     "SchedulerError": Kind(422, "invalid", "The request is invalid"),
     # Said by the store.
     "NotFound": Kind(404, "not-found", "There is no such thing"),
+    "QueueFull": Kind(429, "queue-full", "The queue takes no more jobs for now; try again later"),
     "Conflict": Kind(409, "conflict", "The request contradicts what is there"),
     "Gone": Kind(410, "gone", "So far back is no longer kept"),
     "FutureRevision": Kind(400, "future-revision", "The revision lies ahead"),

@@ -52,6 +52,23 @@ class Settings(BaseSettings):
     decision_bytes: int = Field(default=256 * 1024 * 1024, ge=1024 * 1024)
     """Size of the decision log; a copy of 10,000 nodes and 100,000 jobs takes some 5 MB."""
 
+    hook_allow: str = ""
+    """Where hooks of jobs may be: hosts, `*.domain`, addresses and CIDRs, comma-separated."""
+    hook_secret_file: str | None = None
+    """Secrets that messages to hooks are signed with; see docs/hooks.md."""
+    hook_timeout_s: float = Field(default=10.0, gt=0, le=300)
+    """Of one attempt to deliver a message, all of it."""
+    hook_answer_bytes: int = Field(default=64 * 1024, ge=1024, le=16 * 1024 * 1024)
+    """Of a hook's answer; a longer one is not taken."""
+    hook_concurrency: int = Field(default=32, ge=1, le=1_000)
+    """Notices under way at a time; as many requests to save go beside them."""
+    hook_tries: int = Field(default=12, ge=1, le=100)
+    """Attempts after which a notice is dead; with 12 that is about 2 hours."""
+    hook_history_s: float = Field(default=7 * 86_400.0, ge=0)
+    """How long messages are shown that are done with."""
+    hook_grace_s_max: float = Field(default=3_600.0, ge=0)
+    """Longest time that a job may have to save before it leaves."""
+
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can reach the service."""

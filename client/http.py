@@ -1,14 +1,14 @@
 """The Python client: one method for every call of the service's API."""
 
-import json
 import time
 import uuid
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Generic, Literal, Self, TypeVar, cast
-from urllib.parse import quote
+from typing import Literal, Self, cast
 
-from client.errors import BadAnswer, ClientError, InputError, WaitedInVain
+from client.calls import PAGE_ITEMS, Pages, items_of, job_path, json_body, path_of, revision_of
+from client.errors import ClientError, WaitedInVain
+from client.keeping import Keeping
 from client.shapes import (
     BatchResult,
     Body,
@@ -21,13 +21,14 @@ from client.shapes import (
     Pod,
     Queue,
     Topology,
+    Usage,
     Verdict,
+    WhatIf,
 )
 from client.transport import Call, Query, Retry, Transport
 from client.watching import watch
 
 DEFAULT_SERVER = "http://127.0.0.1:8080"
-PAGE_ITEMS = 500
 WAIT_CHUNK_S = 20.0
 """One waiting request lasts no longer, so that proxies in between do not cut it."""
 
@@ -43,49 +44,8 @@ _TOO_EARLY: Mapping[Until, frozenset[str]] = {
 }
 """States in which a job is not yet as far; one that has ended is past everything."""
 
-T = TypeVar("T")
 
-
-def path_of(*parts: str) -> str:
-    """A path of quoted parts.
-
-    Raises:
-        InputError: If a part is empty or would climb; such a path names something else.
-    """
-    for part in parts:
-        if part in {"", ".", ".."}:
-            raise InputError(f"'{part}' is not a name")
-    return "/" + "/".join(quote(part, safe=":") for part in parts)
-
-
-class Pages(Generic[T]):
-    """The items of a list, fetched a page at a time while they are iterated; once.
-
-    Attributes:
-        revision: Of the first page; None before it was read.
-    """
-
-    def __init__(self, fetch: Callable[[str | None], dict[str, object]], at: str) -> None:
-        self._fetch = fetch
-        self._at = at
-        self.revision: int | None = None
-
-    def __iter__(self) -> Iterator[T]:
-        cursor: str | None = None
-        while True:
-            page = self._fetch(cursor)
-            if self.revision is None:
-                self.revision = _revision(page)
-            yield from cast(list[T], _items(page, self._at))
-            following = page.get("next")
-            if not following:
-                return
-            if following == cursor:
-                raise BadAnswer(f"{self._at} gave the same cursor twice; the list would not end")
-            cursor = str(following)
-
-
-class Client:
+class Client(Keeping):
     """Talks to one service; a context manager that closes its connections.
 
     Reads, and writes that are the same when done twice, are tried again when the connection
@@ -107,10 +67,6 @@ class Client:
         self._transport = Transport(
             base_url, timeout_s=timeout_s, token=token, retry=retry or Retry(), sleep=self.sleep
         )
-
-    @property
-    def server(self) -> str:
-        return self._transport.server
 
     def close(self) -> None:
         self._transport.close()
@@ -164,8 +120,9 @@ class Client:
     def racks(self) -> Pages[Domain]:
         return self._list("/v1/racks", {})
 
-    def nodes(self) -> Pages[Node]:
-        return self._list("/v1/nodes", {})
+    def nodes(self, *, domain: str | None = None) -> Pages[Node]:
+        """Nodes by name; those of one domain, given as `level:name`, if asked for."""
+        return self._list("/v1/nodes", {"domain": domain})
 
     def node(self, name: str) -> Node:
         return cast(Node, self._get(path_of("v1", "nodes", name)))
@@ -225,7 +182,7 @@ class Client:
         Args:
             revision: The change is made only if the job is still at it.
         """
-        path = _job_path(namespace, name)
+        path = job_path(namespace, name)
         if revision is None:
             return cast(Job, self._send("PATCH", path, changes))
         # Not tried again: after an answer that was lost the revision would be an older one.
@@ -237,6 +194,11 @@ class Client:
         call = Call("POST", "/v1/jobs", {"dry_run": True}, json_body(job), repeatable=True)
         return cast(Verdict, self._object(call))
 
+    def what_if(self, body: Body) -> WhatIf:
+        """What would happen with further jobs and changes; nothing is kept."""
+        call = Call("POST", "/v1/whatif", content=json_body(body), repeatable=True)
+        return cast(WhatIf, self._object(call))
+
     def jobs(
         self, *, namespace: str | None = None, queue: str | None = None, state: str | None = None
     ) -> Pages[Job]:
@@ -244,28 +206,28 @@ class Client:
         return self._list("/v1/jobs", {"namespace": namespace, "queue": queue, "state": state})
 
     def job(self, namespace: str, name: str) -> Job:
-        return cast(Job, self._get(_job_path(namespace, name)))
+        return cast(Job, self._get(job_path(namespace, name)))
 
     def cancel(self, namespace: str, name: str) -> Job:
         """Cancel a job; delete the record of one that has ended.
 
         Not tried again once it was sent: a second one would delete the record too.
         """
-        return cast(Job, self._object(Call("DELETE", _job_path(namespace, name))))
+        return cast(Job, self._object(Call("DELETE", job_path(namespace, name))))
 
     def placement(self, namespace: str, name: str) -> Placement:
-        return cast(Placement, self._get(_job_path(namespace, name, "placement")))
+        return cast(Placement, self._get(job_path(namespace, name, "placement")))
 
     def placement_text(self, namespace: str, name: str, format: str) -> str:
         """A rank map as a launcher reads it: `hostfile` or `torchrun`."""
-        path = _job_path(namespace, name, "placement")
+        path = job_path(namespace, name, "placement")
         return self._transport.send(Call("GET", path, {"format": format}, repeatable=True)).text
 
     def explain(self, namespace: str, name: str) -> Verdict:
-        return cast(Verdict, self._get(_job_path(namespace, name, "explain")))
+        return cast(Verdict, self._get(job_path(namespace, name, "explain")))
 
     def job_events(self, namespace: str, name: str) -> Pages[Event]:
-        return self._list(_job_path(namespace, name, "events"), {})
+        return self._list(job_path(namespace, name, "events"), {})
 
     def wait_job(
         self, namespace: str, name: str, *, timeout_s: float, until: Until = "bound"
@@ -284,7 +246,7 @@ class Client:
             asked_s = time.monotonic()
             chunk_s = round(min(max(0.0, deadline_s - asked_s), WAIT_CHUNK_S), 3)
             query: Query = {"wait": until, "timeout_s": chunk_s}
-            call = Call("GET", _job_path(namespace, name), query, repeatable=True, wait_s=chunk_s)
+            call = Call("GET", job_path(namespace, name), query, repeatable=True, wait_s=chunk_s)
             job = cast(Job, self._object(call))
             if job.get("state") not in _TOO_EARLY[until]:
                 return job
@@ -323,8 +285,24 @@ class Client:
     def change_queue(self, name: str, changes: Body) -> Queue:
         return cast(Queue, self._send("PATCH", path_of("v1", "queues", name), changes))
 
+    def put_queue(self, name: str, queue: Body) -> Queue:
+        """Make a queue, or replace all that is stated of it."""
+        return cast(Queue, self._send("PUT", path_of("v1", "queues", name), queue))
+
     def delete_queue(self, name: str) -> None:
         self._transport.send(Call("DELETE", path_of("v1", "queues", name)))
+
+    def usage(
+        self,
+        *,
+        by: str = "queue",
+        month: str | None = None,
+        queue: str | None = None,
+        namespace: str | None = None,
+    ) -> Pages[Usage]:
+        """GPU-hours of a month, by `queue`, `namespace`, `job` or `gpu`; this month without."""
+        wanted = {"by": by, "month": month, "queue": queue, "namespace": namespace}
+        return self._list("/v1/usage", wanted)
 
     def policy(self) -> dict[str, object]:
         return self._get("/v1/policy")
@@ -344,14 +322,14 @@ class Client:
         end: int | None = None
         while end is None or since < end:
             page = self._get("/v1/events", {"since": since, "limit": PAGE_ITEMS})
-            items = cast(list[Event], _items(page, "GET /v1/events"))
+            items = cast(list[Event], items_of(page, "GET /v1/events"))
             yield from items
             newest = max((event.get("revision", 0) for event in items), default=since)
             if newest <= since:
                 return
             since = newest
             if end is None:
-                end = _revision(page)
+                end = revision_of(page)
 
     def watch(
         self,
@@ -383,12 +361,12 @@ class Client:
     def next_event(self, revision: int) -> Event | None:
         """The first event after a revision; None after the newest."""
         page = self._get("/v1/events", {"since": revision, "limit": 1})
-        items = cast(list[Event], _items(page, "GET /v1/events"))
+        items = cast(list[Event], items_of(page, "GET /v1/events"))
         return items[0] if items else None
 
     def revision(self) -> int:
         """The newest revision there is."""
-        return _revision(self._get("/v1/jobs", {"limit": 1}))
+        return revision_of(self._get("/v1/jobs", {"limit": 1}))
 
     def overview(self) -> dict[str, object]:
         return self._get("/v1/overview")
@@ -408,55 +386,3 @@ class Client:
         """Move the clock of a service that runs with `--clock manual`."""
         content = json_body({"advance_s": advance_s})
         self._transport.send(Call("POST", "/v1/test/clock", content=content))
-
-    # -- below ----------------------------------------------------------------------------
-
-    def _get(self, path: str, query: Query | None = None) -> dict[str, object]:
-        return self._object(Call("GET", path, query or {}, repeatable=True))
-
-    def _send(self, method: str, path: str, body: Body) -> dict[str, object]:
-        """A write that is the same when done twice."""
-        return self._object(Call(method, path, content=json_body(body), repeatable=True))
-
-    def _list(self, path: str, query: Query) -> "Pages[T]":
-        def fetch(cursor: str | None) -> dict[str, object]:
-            return self._get(path, {**query, "limit": PAGE_ITEMS, "cursor": cursor})
-
-        return Pages(fetch, f"GET {path}")
-
-    def _object(self, call: Call) -> dict[str, object]:
-        value = self._transport.read(call)
-        if not isinstance(value, dict):
-            raise BadAnswer(
-                f"{self.server} answered {call.method} {call.path} with a {type(value).__name__}, "
-                "not an object; is it a Podyard service?"
-            )
-        return value
-
-
-def _job_path(namespace: str, name: str, *below: str) -> str:
-    return path_of("v1", "namespaces", namespace, "jobs", name, *below)
-
-
-def _items(page: Mapping[str, object], at: str) -> list[object]:
-    items = page.get("items")
-    if not isinstance(items, list):
-        raise BadAnswer(f"the answer to {at} has no list of items")
-    return items
-
-
-def _revision(page: Mapping[str, object]) -> int:
-    revision = page.get("revision")
-    return revision if isinstance(revision, int) else 0
-
-
-def json_body(body: Body) -> bytes:
-    """A request body as JSON.
-
-    Raises:
-        InputError: If it holds what JSON cannot say: NaN, an infinity, a date.
-    """
-    try:
-        return json.dumps(body, allow_nan=False).encode()
-    except (ValueError, TypeError, RecursionError) as error:
-        raise InputError(f"the body cannot be sent as JSON: {error}") from None

@@ -5,10 +5,14 @@ Times are RFC 3339 texts in UTC or null; `revision` grows with every change.
 """
 
 from collections.abc import Mapping
-from typing import NotRequired, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 Body = Mapping[str, object]
 """A request body that can be written as JSON."""
+
+
+Verb = Literal["hold", "release", "suspend", "resume", "requeue"]
+"""What can be asked of a job."""
 
 
 class FieldError(TypedDict):
@@ -22,6 +26,21 @@ class Rule(TypedDict, total=False):
     group: str
     within: str
     mode: str
+
+
+class Evicting(TypedDict, total=False):
+    """How a job leaves: what it becomes then, how far it is, and why."""
+
+    then: str
+    step: str
+    deadline: str | None
+    why: str
+
+
+class Saved(TypedDict, total=False):
+    step: int
+    uri: str
+    at: str
 
 
 class Job(TypedDict, total=False):
@@ -46,6 +65,9 @@ class Job(TypedDict, total=False):
     started_at: str | None
     finished_at: str | None
     expected_start: str | None
+    held: bool
+    evicting: Evicting | None
+    saved: Saved | None
     rules_broken: list[Rule]
     node_type: str | None
     gpus_per_pod: int | None
@@ -70,6 +92,69 @@ class Pod(TypedDict, total=False):
     exit_code: int | None
     domains: dict[str, str | None]
     revision: int
+
+
+class Claim(TypedDict, total=False):
+    """GPUs of a node that are kept for a gang's member, or for people."""
+
+    uid: str
+    why: str
+    job: str | None
+    reservation: str | None
+    node: str
+    gpus: list[int]
+    starts_at: str | None
+    until: str | None
+    role: str
+    index: int
+    revision: int
+
+
+class Reservation(TypedDict, total=False):
+    """A maintenance window."""
+
+    name: str
+    nodes: list[str]
+    starts_at: str
+    ends_at: str
+    why: str
+    state: str
+    claimed: int
+    revision: int
+
+
+class Checkpoint(TypedDict, total=False):
+    """What a job has saved."""
+
+    step: int
+    uri: str
+    tier: str | None
+    nodes: list[str]
+    lost_nodes: list[str]
+    exists: bool
+    request_id: str | None
+    at: str
+    revision: int
+
+
+class Delivery(TypedDict, total=False):
+    """A message to a hook."""
+
+    id: str
+    kind: str
+    namespace: str
+    job: str
+    uid: str
+    url: str
+    state: str
+    attempts: int
+    created_at: str
+    due_at: str | None
+    asked_at: str | None
+    done_at: str | None
+    request_id: str | None
+    status: int | None
+    error: str
 
 
 class Cordon(TypedDict, total=False):
@@ -107,12 +192,34 @@ class Queue(TypedDict, total=False):
     parent: str | None
     quota_gpus: int | None
     limit_gpus: int | None
+    quota_by_model: dict[str, int]
+    limit_by_model: dict[str, int]
     weight: float
     max_priority: int | None
+    max_pending: int | None
     namespaces: list[str] | None
+    closed: bool
     used_gpus: int
+    used_by_model: dict[str, int]
+    borrowed_gpus: int | None
+    lent_gpus: int | None
+    share: float
     pending: int
+    running: int
     revision: int
+
+
+class Usage(TypedDict, total=False):
+    """What one owner used of one GPU model in a month."""
+
+    month: str
+    queue: str | None
+    namespace: str | None
+    job: str | None
+    uid: str | None
+    gpu: str
+    gpu_seconds: float
+    gpu_hours: float
 
 
 class Domain(TypedDict, total=False):
@@ -218,12 +325,13 @@ class Event(TypedDict, total=False):
 class Span(TypedDict, total=False):
     """Domains of one level that the groups of an axis touch: the most, and the mean.
 
-    `one`: groups that lie in a single domain.
+    `one`: groups that lie in a single domain. `least_possible`: the fewest that one could be in.
     """
 
     max: int
     mean: float
     one: int
+    least_possible: int | None
 
 
 class Group(TypedDict, total=False):
@@ -232,6 +340,10 @@ class Group(TypedDict, total=False):
     spans: dict[str, Span]
     rail_true: bool | None
     rail_true_groups: int
+    bytes_per_step: float | None
+    seconds: float | None
+    exposed_s: float | None
+    bottleneck: str | None
 
 
 class Placement(TypedDict, total=False):
@@ -239,7 +351,12 @@ class Placement(TypedDict, total=False):
     attempt: int
     revision: int
     search: str
+    gap: float | None
     regret: float | None
+    inter_node_s: float | None
+    exposed_s: float | None
+    assumed: bool | None
+    cost_table: str
     node_type: str | None
     gpus_per_pod: int | None
     pods: list[Pod]
@@ -258,15 +375,45 @@ class Nearest(TypedDict, total=False):
 
 
 class Holder(TypedDict, total=False):
-    job: str
+    """A job that holds what is missing; `hidden` or `more` jobs where `job` is null."""
+
+    job: str | None
     gpus: int
     expected_end: str | None
+    hidden: int
+    more: int
+
+
+class RuleChange(TypedDict, total=False):
+    role: str | None
+    before: Rule
+    after: Rule
+
+
+class LimitChange(TypedDict, total=False):
+    queue: str
+    limit_gpus: int
+    model: str | None
 
 
 class Change(TypedDict, total=False):
+    """Something after which a job would fit; which fields it has depends on its `kind`."""
+
     kind: str
-    job: str
+    message: str
     verified: bool
+    job: str | None
+    jobs: list[str]
+    hidden: int
+    gpus: int
+    expected_end: str | None
+    nodes: list[str]
+    rules: list[RuleChange]
+    role: str | None
+    dp: int | None
+    min: int | None
+    queues: list[LimitChange]
+    others_first: int
 
 
 class Verdict(TypedDict, total=False):
@@ -282,7 +429,57 @@ class Verdict(TypedDict, total=False):
     holders: list[Holder]
     expected_start: str | None
     changes: list[Change]
+    changes_bounded: bool
+    ahead: int
     fitting: int
     wanted: int
     search: str
+    domains: dict[str, int]
+    rules_broken: list[Rule]
     placement: NotRequired[Placement]
+
+
+class DomainNames(TypedDict, total=False):
+    count: int
+    names: list[str]
+
+
+class WhatIfPlace(TypedDict, total=False):
+    pods: int
+    gpus: int
+    node_type: str | None
+    domains: dict[str, DomainNames]
+
+
+class WhatIfJob(TypedDict, total=False):
+    """What would become of a job; `effect` and `gpus` only of one that is there already."""
+
+    job: str
+    effect: str
+    state: str | None
+    reason: str | None
+    message: str
+    never: bool
+    expected_start: str | None
+    gpus: int
+    placement: WhatIfPlace | None
+
+
+class WhatIfGpus(TypedDict, total=False):
+    total: int
+    used: int
+    free: int
+
+
+class WhatIf(TypedDict, total=False):
+    """What would happen; `effects` counts all jobs affected, `affected` names those shown."""
+
+    revision: int
+    cycles: int
+    settled: bool
+    jobs: list[WhatIfJob]
+    effects: dict[str, int]
+    affected: list[WhatIfJob]
+    hidden: int
+    gpus_before: WhatIfGpus
+    gpus_after: WhatIfGpus

@@ -1,14 +1,35 @@
-"""One scheduling cycle: facts and the line of pending gangs in, a plan out."""
+"""One scheduling cycle: facts, time and the line of waiting gangs in, a plan out."""
 
+from collections.abc import Hashable
+
+from scheduler.backfill.patience import (
+    as_good,
+    best_worth,
+    is_patient,
+    patience_message,
+    patience_s,
+    patient_until_s,
+    worth,
+)
 from scheduler.cluster.world import World
-from scheduler.draft import Draft
-from scheduler.model.ids import NodeId, PodId
+from scheduler.draft.book import Draft
+from scheduler.draft.charges import Charges
+from scheduler.draft.claims import settle_claims, start_ready
+from scheduler.draft.facts import apply_facts
+from scheduler.draft.leaving import give_up_place, push_on
+from scheduler.draft.preempting import Preemption
+from scheduler.draft.reserving import Reservations
+from scheduler.draft.starts import bind, pod_record
+from scheduler.model.claim import Claim, ClaimWhy
 from scheduler.model.job import JobSpec
-from scheduler.model.lifecycle import PodState, Reason
+from scheduler.model.lifecycle import JobState, PodState, Reason
 from scheduler.model.placement import NoFit, Placement, PodPlace
-from scheduler.model.plan import JobRecord, Plan, PodRecord
-from scheduler.order.queue import in_order
+from scheduler.model.plan import JobRecord, Plan
+from scheduler.order.line import line_of
+from scheduler.order.shares import Denied
+from scheduler.order.use import least_use, use_of_places
 from scheduler.place.admit import never_fits_in
+from scheduler.place.fits import Fit
 from scheduler.place.grow import grow
 from scheduler.place.search import place
 from scheduler.policy import Policy
@@ -17,27 +38,30 @@ FRESH_VERDICTS = 100
 """Gangs at the head of the line whose verdict is told anew whenever it changes. Further back only a
 new reason is: else each end of one job would rewrite every job that waits. `explain` asks anew."""
 
+LATE_EDITS = 10_000
+"""Claims that one cycle lets go of, for the time of a look, to try gangs on GPUs that are promised
+for later. A gang that would end in time and is not tried is so in a later cycle."""
+
+_IN_LINE = frozenset({JobState.PENDING, JobState.RESERVED})
+
 
 def run_cycle(world: World, policy: Policy, now_s: float) -> Plan:
     """Decide one cycle; the world is as it was afterwards."""
-    draft = Draft(world)
+    draft = Draft(world, now_s)
     mark = world.trial.mark()
     try:
-        # 1. Take account of what was reported: ended pods free their GPUs for this very cycle.
-        draft.apply_facts()
-        # 2. Order the pending gangs.
-        # 3. Place each in turn; keep the verdict of those that do not fit.
+        # 1. Take account of what was reported and asked for: what ended frees its GPUs for this
+        #    very cycle.
+        apply_facts(draft)
+        # 2. And of time: limits that are reached, windows that open.
+        push_on(draft)
+        settle_claims(draft)
         paused = world.paused or policy.paused
-        verdicts: dict[int, NoFit] = {}
-        for position, job in enumerate(in_order(draft.jobs.values())):
-            if paused:
-                draft.wait(job, Reason.PAUSED, "the scheduler is paused", None)
-            else:
-                _place_or_wait(world, draft, job, verdicts, fresh=position < FRESH_VERDICTS)
-        # 4. Gangs above their minimum take what nobody waiting could use.
         if not paused:
-            for job in draft.incomplete():
-                _grow(world, draft, job)
+            # 3. Gangs start whose victims have left.
+            start_ready(draft)
+        # 4. Go through the line: place, else make others leave, else reserve, else say why not.
+        _Line(draft, policy).run(paused=paused)
         # 5. Check the rules of gangs whose pods or map changed.
         draft.audit(everything=world.map_changed)
         # 6. Return the plan, stamped with the revision it was decided on.
@@ -46,57 +70,319 @@ def run_cycle(world: World, policy: Policy, now_s: float) -> Plan:
         world.trial.roll_back(mark)
 
 
-def _place_or_wait(
-    world: World, draft: Draft, job: JobRecord, verdicts: dict[int, NoFit], *, fresh: bool
-) -> None:
-    # Space only shrinks while gangs are placed: what did not fit once in this cycle never will.
-    key = world.wish[job.uid]
-    found = verdicts.get(key)
-    if found is None:
-        answer = place(world.trial, job.spec)
-        if isinstance(answer, Placement):
-            _bind(world, draft, job, answer)
+class _Rest:
+    """Who is still to come in the line, counted by kind: what is alike has the same answer.
+
+    With ten thousand gangs of a hundred kinds in line, a cycle is done once each kind had its turn
+    and everybody knows why he waits.
+
+    Attributes:
+        settled: Kinds that would be told nothing new.
+    """
+
+    def __init__(self, draft: Draft) -> None:
+        world = draft.world
+        self.settled: set[Hashable] = set()
+        self._left = dict(world.alike)
+        for uid, job in draft.changed.items():
+            self._count(world.alike_of(world.jobs[uid]), -1)
+            if job.state in _IN_LINE:
+                self._count(world.alike_of(job), 1)
+        # On a new map everybody may have to be told something new.
+        self._is_open = world.map_changed
+        self._open = len(self._left)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nobody who is still to come would be told anything."""
+        return not self._open and not self._is_open
+
+    def passes(self, key: Hashable) -> None:
+        """One of a kind has its turn."""
+        if self._left.get(key) == 1 and key not in self.settled:
+            self._open -= 1
+        self._count(key, -1)
+
+    def settle(self, key: Hashable) -> None:
+        """What one of a kind was told holds for the rest of it."""
+        if key is not None and key not in self.settled and not self._is_open:
+            self.settled.add(key)
+            self._open -= key in self._left
+
+    def unsettle(self) -> None:
+        """Something became free: all kinds are to be looked at again."""
+        self.settled.clear()
+        self._open = len(self._left)
+
+    def _count(self, key: Hashable, by: int) -> None:
+        if key is None:
             return
-        found = verdicts[key] = _never_or(world, job.spec, key, answer)
-    draft.wait(job, found.code, found.message, found, fresh=fresh)
+        left = self._left.get(key, 0) + by
+        if left > 0:
+            self._left[key] = left
+        else:
+            self._left.pop(key, None)
 
 
-def _never_or(world: World, spec: JobSpec, key: int, verdict: NoFit) -> NoFit:
-    """The verdict, or the one on the empty cluster if not even that could hold the gang."""
-    if key not in world.never:
-        world.never[key] = never_fits_in(world.emptied(), spec)
-    return world.never[key] or verdict
+class _Line:
+    """The line of one cycle.
 
+    What is free only shrinks while gangs are placed, so what did not fit once will not in this
+    cycle: verdicts are kept by wish. When a place that was kept is given up they are forgotten.
+    """
 
-def _bind(world: World, draft: Draft, job: JobRecord, placement: Placement) -> None:
-    pods = [_pod_record(world, job, place) for place in placement.pods]
-    world.trial.hold_places(placement.pods)
-    draft.bind(job, pods, placement)
+    def __init__(self, draft: Draft, policy: Policy) -> None:
+        self._draft = draft
+        self._world = draft.world
+        self._policy = policy
+        self._charges = Charges(draft)
+        self._reservations = Reservations(draft, policy, self._charges)
+        self._preemption = Preemption(draft, policy, self._charges)
+        self._verdicts: dict[Hashable, NoFit] = {}
+        self._too_long: dict[Hashable, float] = {}
+        self._late_edits = LATE_EDITS
+        self._free_at_most: int | None = None
+        self._ended = draft.ended
+        self._rest = _Rest(draft)
 
+    def run(self, *, paused: bool) -> None:
+        """Every gang in line once, then gangs that are there but not complete."""
+        draft, rest = self._draft, self._rest
+        line = line_of(self._world, draft.jobs, draft.changed, self._charges.now, self._policy)
+        for position, job in enumerate(line):
+            fresh = position < FRESH_VERDICTS
+            if not fresh and rest.is_settled:
+                break
+            key = self._world.alike_of(job)
+            rest.passes(key)
+            if job.state not in _IN_LINE or job.held or (not fresh and key in rest.settled):
+                continue
+            if paused:
+                if job.state is JobState.PENDING:
+                    draft.wait(job, Reason.PAUSED, "the scheduler is paused", None)
+            elif job.state is JobState.RESERVED:
+                self._reserved(job, fresh=fresh)
+            else:
+                self._pending(job, fresh=fresh)
+            if job.spec.duration_s is None or not self._is_time_of_use(job.spec):
+                rest.settle(self._world.alike_of(draft.jobs[job.uid]))
+        if not paused:
+            # Gangs above their minimum take what nobody waiting could use.
+            self._reservations.stand_for(None)
+            for job in draft.incomplete():
+                self._grow(job)
 
-def _grow(world: World, draft: Draft, job: JobRecord) -> None:
-    pods = draft.pods(job.uid).values()
-    have = {(p.role, p.index): world.topology.node_index[p.node] for p in pods if p.is_live}
-    done = {(p.role, p.index) for p in pods if p.state is PodState.SUCCEEDED}
-    found = grow(world.trial, job.spec, have, done)
-    if found:
-        draft.add_pods(job, [_pod_record(world, job, place_) for place_ in found])
+    # -- one gang ---------------------------------------------------------------------------------
 
+    def _pending(self, job: JobRecord, *, fresh: bool) -> None:
+        spec = self._charges.now.within(job)
+        if isinstance(spec, Denied):
+            if not self._takes_over(job, spec):
+                self._wait(job, spec.verdict(), fresh=fresh)
+            return
+        self._reservations.stand_for(job)
+        wish = (self._world.wish[job.uid], spec.gpu_count, spec.gpu)
+        verdict = self._verdicts.get(wish)
+        if verdict is None:
+            found = place(self._world.trial, spec)
+            if isinstance(found, Placement):
+                self._start(job, spec, wish, found)
+                return
+            verdict = self._verdicts[wish] = self._never_or(job, found)
+        if self._start_in_between(job, spec, wish, verdict):
+            return
+        if not self._claims(job, spec, wish, verdict):
+            self._wait(job, verdict, fresh=fresh)
 
-def _pod_record(world: World, job: JobRecord, place_: PodPlace) -> PodRecord:
-    uid = PodId(f"{job.uid}-{place_.role}-{place_.index}")
-    before = world.pods.get(job.uid, {}).get(uid)
-    part = f"{place_.role}-{place_.index}" if place_.role else str(place_.index)
-    return PodRecord(
-        uid=uid,
-        job=job.uid,
-        name=f"{job.spec.name}-{part}",
-        role=place_.role,
-        index=place_.index,
-        node=NodeId(world.topology.nodes[place_.node_index].name),
-        gpu_mask=place_.gpu_mask,
-        first_rank=place_.first_rank,
-        state=PodState.BOUND,
-        attempt=1 if before is None else before.attempt + 1,
-        resources=place_.resources,
-    )
+    def _reserved(self, job: JobRecord, *, fresh: bool) -> None:
+        """A gang that has claims starts as soon as it fits, there or elsewhere."""
+        claims = self._draft.claims_of(job.uid, ClaimWhy.PREEMPTION)
+        if claims:
+            self._start_elsewhere(job, claims)
+            return
+        spec = self._charges.now.within(job)
+        if isinstance(spec, Denied):
+            if not self._takes_over(job, spec):
+                self._wait(job, spec.verdict(), fresh=fresh)
+            return
+        wish = (self._world.wish[job.uid], spec.gpu_count, spec.gpu)
+        self._reservations.stand_for(job, with_own=True)
+        own = self._reservations.vacant_of(job.uid)
+        is_hopeless = not (
+            self._might_fit(spec, own) or self._preemption.might_find(job, spec, wish)
+        )
+        if is_hopeless and self._reservations.stands(job):
+            return
+        self._reservations.stand_for(job)
+        found = place(self._world.trial, spec)
+        if isinstance(found, Placement):
+            self._bind(job, found)
+            return
+        verdict = self._never_or(job, found)
+        if self._start_in_between(job, spec, wish, verdict):
+            return
+        if not self._claims(job, spec, wish, verdict):
+            self._wait(job, verdict, fresh=fresh)
+
+    def _takes_over(self, job: JobRecord, denied: Denied) -> bool:
+        """Get a gang that a limit keeps out the place of those who fill it, if it may."""
+        if denied.never or denied.reason is not Reason.LIMIT or self._policy.paused:
+            return False
+        spec = self._charges.now.least_within(job)
+        if spec is None:
+            return False
+        wish = ("limit", self._world.wish[job.uid], spec.gpu_count)
+        self._reservations.stand_for(job)
+        has = self._preemption.make_room(job, spec, wish, under_limit=True)
+        self._forget_if_ended()
+        return has
+
+    def _start_elsewhere(self, job: JobRecord, claims: list[Claim]) -> None:
+        """A gang whose victims are leaving need not wait for them if it fits without."""
+        if self._charges.now.limiting(job.spec.queue):
+            # Nor would it be within the limit before they have left.
+            return
+        self._reservations.stand_for(job)
+        self._draft.lift(claims)
+        if Fit(self._world.trial, job.spec).now():
+            found = place(self._world.trial, job.spec)
+            if isinstance(found, Placement):
+                self._charges.remove(job, self._charges.use_of_claims(claims))
+                self._bind(job, found)
+                return
+        self._draft.bar(claims)
+
+    def _start(self, job: JobRecord, spec: JobSpec, wish: Hashable, found: Placement) -> None:
+        """Start a gang that fits, unless it is still patient enough to wait for a better place."""
+        draft, now_s = self._draft, self._draft.now_s
+        until_s = patient_until_s(job, now_s)
+        if job.state is JobState.PENDING and patience_s(job.spec) and now_s < until_s:
+            best = best_worth(self._world, wish, spec)
+            here = worth(self._world.topology, spec, found)
+            if best is not None and not as_good(here, best):
+                message = patience_message(self._world.topology, here, best, until_s, now_s)
+                if job.could_start_s is None:
+                    job = draft.set(job, could_start_s=now_s)
+                draft.wait(job, Reason.PATIENCE, message, None)
+                draft.wake_at(until_s)
+                return
+        self._bind(job, found)
+
+    def _start_in_between(
+        self, job: JobRecord, spec: JobSpec, wish: Hashable, verdict: NoFit
+    ) -> bool:
+        """Start a gang on GPUs that are promised for later, if it says that it ends in time."""
+        if spec.duration_s is None or verdict.never or self._late_edits <= 0:
+            return False
+        ends_s = self._draft.now_s + spec.duration_s
+        if ends_s >= self._too_long.get(wish, float("inf")):
+            return False
+        vacant = self._reservations.vacant_later_than(ends_s, job)
+        if not self._is_worth_a_try(spec, vacant):
+            return False
+        later = self._reservations.later_than(ends_s, job)
+        if not later:
+            return False
+        self._late_edits -= len(later)
+        self._draft.lift(later)
+        fits = Fit(self._world.trial, spec).now()
+        found = place(self._world.trial, spec) if fits else verdict
+        if isinstance(found, Placement):
+            self._start(job, spec, wish, found)
+        else:
+            self._too_long[wish] = ends_s
+        self._draft.bar(later)
+        return isinstance(found, Placement)
+
+    def _claims(self, job: JobRecord, spec: JobSpec, wish: Hashable, verdict: NoFit) -> bool:
+        """Get a gang that does not fit a place to wait for; whether it has one.
+
+        Nothing is claimed for a gang that can never start or is patient.
+        """
+        if verdict.never:
+            return False
+        if is_patient(job, self._draft.now_s):
+            self._draft.wake_at(patient_until_s(job, self._draft.now_s))
+            return False
+        has = self._preemption.make_room(job, spec, wish)
+        if not has and (self._preemption.has_time or job.state is JobState.RESERVED):
+            # Who was not searched for in this cycle may get a better place in the next one.
+            has = self._reservations.reserve(job, spec, verdict)
+        self._forget_if_ended()
+        return has
+
+    def _wait(self, job: JobRecord, verdict: NoFit, *, fresh: bool) -> None:
+        give_up_place(self._draft, job)
+        job = self._draft.jobs[job.uid]
+        self._draft.wait(job, verdict.code, verdict.message, verdict, fresh=fresh)
+        self._forget_if_ended()
+
+    def _bind(self, job: JobRecord, found: Placement) -> None:
+        self._charges.add(job, use_of_places(self._world.topology, found.pods))
+        bind(self._draft, job, found)
+        self._forget_if_ended()
+
+    def _forget_if_ended(self) -> None:
+        """Once claims have ended, what did not fit before may."""
+        if self._draft.ended != self._ended:
+            self._ended = self._draft.ended
+            self._verdicts.clear()
+            self._too_long.clear()
+            self._rest.unsettle()
+            self._reservations.forget()
+            self._free_at_most = None
+
+    def _is_time_of_use(self, spec: JobSpec) -> bool:
+        """Whether it could matter when a gang ends: somewhere GPUs are promised for later."""
+        most = self._reservations.most_vacant()
+        return self._reservations.are_any and self._is_worth_a_try(spec, most)
+
+    def _is_worth_a_try(self, spec: JobSpec, vacant: int) -> bool:
+        """Whether so many GPUs that are promised for later could make a gang fit."""
+        if not vacant and least_use(spec).gpu_count:
+            return False
+        return self._might_fit(spec, vacant)
+
+    def _might_fit(self, spec: JobSpec, more: int) -> bool:
+        """Whether there are as many GPUs as a gang needs at least, with so many more; quick."""
+        if self._free_at_most is None:
+            table = self._world.table
+            usable = zip(table.free, table.aside, strict=True)
+            self._free_at_most = sum(m.bit_count() for m, aside in usable if aside is None)
+        return least_use(spec).gpu_count <= self._free_at_most + more
+
+    def _never_or(self, job: JobRecord, verdict: NoFit) -> NoFit:
+        """The verdict, or the one on the empty cluster if not even that could hold the gang."""
+        key, never = self._world.wish[job.uid], self._world.never
+        if key not in never:
+            never[key] = never_fits_in(self._world.emptied(), job.spec)
+        return never[key] or verdict
+
+    # -- growth -----------------------------------------------------------------------------------
+
+    def _grow(self, job: JobRecord) -> None:
+        world, draft = self._world, self._draft
+        pods = draft.pods(job.uid).values()
+        have = {(p.role, p.index): world.topology.node_index[p.node] for p in pods if p.is_live}
+        done = {(p.role, p.index) for p in pods if p.state is PodState.SUCCEEDED}
+        mark = world.trial.mark()
+        found = grow(world.trial, job.spec, have, done)
+        allowed = self._within_limits(job, found)
+        if len(allowed) < len(found):
+            world.trial.roll_back(mark)
+            world.trial.hold_places(allowed)
+        if allowed:
+            self._charges.add(job, use_of_places(world.topology, allowed))
+            draft.add_pods(job, [pod_record(world, job, place_) for place_ in allowed])
+
+    def _within_limits(self, job: JobRecord, places: list[PodPlace]) -> list[PodPlace]:
+        """As many of the places, in whole parts from the first on, as the queue's limits allow."""
+        if self._charges.now.room(job.spec.queue, job.spec.gpu) is None:
+            return places
+        size = {r.name: r.parts.size if r.parts is not None else 1 for r in job.spec.roles}
+        allowed = list(places)
+        while allowed and self._charges.now.denied(
+            job, use_of_places(self._world.topology, allowed)
+        ):
+            del allowed[-size[allowed[-1].role] :]
+        return allowed

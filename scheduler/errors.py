@@ -35,6 +35,10 @@ class JobError(SchedulerError):
     """A job whose fields contradict each other or the cluster's levels."""
 
 
+class QueueError(SchedulerError):
+    """A queue that contradicts itself or the tree it is to be part of."""
+
+
 class StateError(SchedulerError):
     """A move that the state table does not have."""
 

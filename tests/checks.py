@@ -15,6 +15,10 @@ LIVE = frozenset({"bound", "running", "terminating", "lost"})
 FINAL = frozenset({"succeeded", "failed", "cancelled"})
 HOLDING = frozenset({"bound", "running"})
 """Jobs whose gang is whole."""
+LEAVING = frozenset({"evicting", "recovering"})
+"""Jobs that may hold fewer members than must run together."""
+KEPT = frozenset({"preemption", "recovery", "spare"})
+"""Claims on what is taken as soon as it is free."""
 
 Row = Mapping[str, Any]
 
@@ -27,11 +31,14 @@ class Seen:
         jobs: Uids acknowledged.
         keys: Idempotency-Key -> uids that requests under it were answered with.
         ended: Uid -> the final state it was seen in.
+        evicting: Victim and claimant, as the checker has seen them leave and wait; None where it
+            does not look after every step, and so may miss the moment in which they began to.
     """
 
     jobs: set[str] = field(default_factory=set)
     keys: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     ended: dict[str, str] = field(default_factory=dict)
+    evicting: set[tuple[str, str]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +51,16 @@ class Content:
     events: list[Row]
     keys: list[Row]
     counter: Row
+    claims: list[Row]
 
 
 def broken_promises(database_url: str, seen: Seen | None = None) -> list[str]:
     """A line for everything that is not as design and schema promise; empty when all is well."""
     content = read(database_url)
     found = [*_one(content), *_two(content), *_three(content), *_four(content)]
+    found += [*_claims_apart(content), *_claims_of_jobs(content), *_claims_kept(content)]
     if seen is not None:
-        found += [*_lost(content, seen), *_five(content, seen)]
+        found += [*_lost(content, seen), *_five(content, seen), *_nine(content, seen)]
     return found
 
 
@@ -66,7 +75,7 @@ def read(database_url: str) -> Content:
     """One snapshot."""
     of_jobs = (
         "SELECT uid, namespace, name, state, spec, attempt, gpus_per_pod, revision, age, "
-        "finished_at, pods_live, pods_running, gpus_held FROM jobs ORDER BY age"
+        "finished_at, pods_live, pods_running, gpus_held, evict FROM jobs ORDER BY age"
     )
     queries = (
         of_jobs,
@@ -76,9 +85,11 @@ def read(database_url: str) -> Content:
         "SELECT revision, kind, uid, namespace, name FROM events ORDER BY revision",
         "SELECT key, job_uid FROM idempotency",
         "SELECT revision, oldest FROM counter",
+        "SELECT uid, why, node, gpu_mask, job_uid, window_name, starts_at, until_at, revision "
+        "FROM claims WHERE NOT gone ORDER BY uid",
     )
-    jobs, pods, nodes, events, keys, counter = _ask(database_url, queries)
-    return Content(jobs, pods, nodes, events, keys, counter[0])
+    jobs, pods, nodes, events, keys, counter, claims = _ask(database_url, queries)
+    return Content(jobs, pods, nodes, events, keys, counter[0], claims)
 
 
 def _ask(database_url: str, queries: tuple[str, ...]) -> list[list[Row]]:
@@ -131,8 +142,10 @@ def _two(content: Content) -> Iterator[str]:
         name = f"{job['namespace']}/{job['name']} ({job['state']})"
         if job["state"] in HOLDING:
             there = [pod for pod in mine if pod["state"] in LIVE or pod["state"] == "succeeded"]
+            # Members above the minimum may be on their way out; without them it is whole.
+            there = [pod for pod in there if pod["state"] != "terminating"]
             yield from (f"2: {name} {lack}" for lack in _lacks(job, there))
-        elif live:
+        elif live and job["state"] not in LEAVING:
             yield f"2: {name} has {len(live)} live pods"
         counts = (
             len(live),
@@ -164,6 +177,73 @@ def _lacks(job: Row, there: list[Row]) -> Iterator[str]:
             )
             if whole < parts["min"] or whole * size != len(indices):
                 yield f"has {len(indices)} members of role '{role['name']}', {whole} whole parts"
+
+
+def _claims_apart(content: Content) -> Iterator[str]:
+    """No GPU in two claims at one time; claims have only what their nodes have."""
+    has = {node["node"]: node["gpu_mask_all"] for node in content.nodes}
+    by_node: dict[str, list[Row]] = defaultdict(list)
+    for claim in content.claims:
+        if claim["gpu_mask"] & ~has.get(claim["node"], 0):
+            yield f"1: claim {claim['uid']} has GPUs that {claim['node']} does not have"
+        for other in by_node[claim["node"]]:
+            if claim["gpu_mask"] & other["gpu_mask"] and _meet(claim, other):
+                yield f"1: claims {other['uid']} and {claim['uid']} share GPUs of {claim['node']}"
+        by_node[claim["node"]].append(claim)
+
+
+def _meet(one: Row, other: Row) -> bool:
+    """Whether two claims hold at some moment both."""
+    return all(
+        a["until_at"] is None or b["starts_at"] < a["until_at"]
+        for a, b in ((one, other), (other, one))
+    )
+
+
+def _claims_of_jobs(content: Content) -> Iterator[str]:
+    """A gang that waits for its place has claims, and one that has ended has none."""
+    states = {job["uid"]: job["state"] for job in content.jobs}
+    claimants = {claim["job_uid"] for claim in content.claims}
+    for claim in content.claims:
+        owner = claim["job_uid"]
+        if owner is None:
+            continue
+        if states.get(owner, "gone") in FINAL | {"gone", "suspended", "pending"}:
+            state = states.get(owner, "gone")
+            yield f"9: claim {claim['uid']} is of job {owner}, which is {state}"
+    for uid, state in states.items():
+        if state == "reserved" and uid not in claimants:
+            yield f"9: job {uid} is reserved without a claim"
+
+
+def _claims_kept(content: Content) -> Iterator[str]:
+    """Nobody but those that leave is on what is kept for another gang."""
+    leaving = {job["uid"] for job in content.jobs if job["evict"] is not None}
+    kept: dict[str, list[Row]] = defaultdict(list)
+    for claim in content.claims:
+        if claim["why"] in KEPT:
+            kept[claim["node"]].append(claim)
+    for pod in content.pods:
+        if pod["state"] not in LIVE or pod["job_uid"] in leaving:
+            continue
+        for claim in kept[pod["node"]]:
+            if claim["job_uid"] != pod["job_uid"] and claim["gpu_mask"] & pod["gpu_mask"]:
+                yield f"9: pod {pod['uid']} is on what {claim['uid']} is to have"
+
+
+def _nine(content: Content, seen: Seen) -> Iterator[str]:
+    """Whoever begins to leave for another gang does so for one that has its place kept."""
+    if seen.evicting is None:
+        return
+    has_place = {claim["job_uid"] for claim in content.claims}
+    has_place |= {pod["job_uid"] for pod in content.pods if pod["state"] in LIVE}
+    for job in content.jobs:
+        claimant = json.loads(job["evict"])["for_job"] if job["evict"] else None
+        if claimant is None or (job["uid"], claimant) in seen.evicting:
+            continue
+        seen.evicting.add((job["uid"], claimant))
+        if claimant not in has_place:
+            yield f"9: job {job['uid']} leaves for {claimant}, for whom no place is kept"
 
 
 def _three(content: Content) -> Iterator[str]:
@@ -205,7 +285,8 @@ def _four(content: Content) -> Iterator[str]:
         expected = set(range(oldest + 1, revision + 1))
         missing, more = sorted(expected - set(found)), sorted(set(found) - expected)
         yield f"4: events lack revisions {missing[:9]}, have {more[:9]} beyond {revision}"
-    for kind, rows in (("job", content.jobs), ("pod", content.pods)):
+    followed = (("job", content.jobs), ("pod", content.pods), ("claim", content.claims))
+    for kind, rows in followed:
         ahead = [row["uid"] for row in rows if row["revision"] > revision]
         yield from (f"4: {kind} {uid} is of a revision that was not given yet" for uid in ahead)
 

@@ -17,6 +17,9 @@ from api.store.schema import migrate, open_database
 
 KINDS = ("sqlite", "postgresql")
 
+_CLAIMING = ("claims", "windows")
+_MAP = ("nodes", "node_types")
+
 # A busy machine is no fault of the code: no example has to be done in a time.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
@@ -128,11 +131,11 @@ class PostgresqlPool:
         try:
             with psycopg.connect(url) as connection:
                 connection.execute("SET lock_timeout = '2s'")
-                for table in ("pods", "jobs", "node_usage", "nodes", "node_types", "queues"):
+                for table in (*_CLAIMING, "pods", "jobs", "node_usage", *_MAP, "queues"):
                     connection.execute(f"DELETE FROM {table}".encode())
                 connection.execute(
                     "TRUNCATE facts, events, idempotency, cluster, clock, policy, "
-                    "decisions, decision_bases"
+                    "decisions, decision_bases, usage, usage_jobs, deliveries"
                 )
                 connection.execute("DELETE FROM meta WHERE key <> 'program'")
                 connection.execute("UPDATE counter SET revision = 0, oldest = 0")

@@ -2,16 +2,16 @@
 
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from api.admission.hooks import NO_HOOKS, HookRules, check_hooks
+from api.admission.queue import check_queue, never_in
 from api.schemas.job import JobBody
 from api.schemas.job_spec import ReadJob, read_job
 from api.store.engine import Database
-from api.store.errors import NotFound
-from api.store.queues import read_queue
+from api.store.policy import read_policy
+from api.store.queue_rows import QueueChain, read_chains
 from api.store.topology import read_topology
-from api.store.views import QueueSpec
 from scheduler.cluster.nodes import NodeTable
 from scheduler.cluster.trial import Trial
 from scheduler.cluster.world import wish_of
@@ -59,14 +59,20 @@ class _Seen:
     """What requests are checked against, of one moment; a queue that is not there is left out."""
 
     topology: Topology
-    queues: Mapping[str, QueueSpec]
+    queues: Mapping[str, QueueChain]
+    priorities: Mapping[str, int] = field(default_factory=dict)
 
 
 class Door:
-    """Checks requests; writes nothing."""
+    """Checks requests; writes nothing.
 
-    def __init__(self, database: Database) -> None:
+    Args:
+        hooks: Which hooks jobs may have; none by default.
+    """
+
+    def __init__(self, database: Database, hooks: HookRules = NO_HOOKS) -> None:
         self._database = database
+        self._hooks = hooks
         self._lock = threading.Lock()
         self._empty: _Empty | None = None
 
@@ -77,11 +83,11 @@ class Door:
             JobError: With every contradiction found, by its path.
             NeverFits: If it never fits and did not say that it would wait all the same.
         """
-        return self._admitted(body, self._look({body.queue}))
+        return self._admitted(body, self._look_for([body]))
 
     def admit_all(self, bodies: Sequence[JobBody]) -> list[ReadJob | JobError]:
         """The jobs of requests that came together, each by itself, or what is wrong with it."""
-        seen = self._look({body.queue for body in bodies})
+        seen = self._look_for(bodies)
         results: list[ReadJob | JobError] = []
         for body in bodies:
             try:
@@ -92,7 +98,7 @@ class Door:
 
     def check(self, body: JobBody) -> ReadJob:
         """The job of a request, whether or not it could ever fit. Raises JobError."""
-        return _checked(body, self._look({body.queue}))
+        return self._checked(body, self._look_for([body]))
 
     def readmit(self, old: JobSpec, new: JobSpec) -> None:
         """Check what a change of a job makes new: its queue, and whether a larger one ever fits.
@@ -105,30 +111,40 @@ class Door:
             NeverFits: If it grows to what never fits and has not said that it would wait.
         """
         seen = self._look({new.queue})
+        queue = seen.queues.get(new.queue)
         if (old.queue, old.priority) != (new.queue, new.priority):
-            _check_queue(seen, new)
-        if not _grows(old, new):
+            check_queue(new, queue, is_move=old.queue != new.queue)
+        if not _grows(old, new) and old.queue == new.queue:
             return
         check_size(new)
         if new.if_never_fits is IfNeverFits.REFUSE:
+            _refuse_denied(new, queue)
             self._refuse_never(new, seen.topology)
 
     def _admitted(self, body: JobBody, seen: _Seen) -> ReadJob:
-        read = _checked(body, seen)
+        read = self._checked(body, seen)
         if read.spec.if_never_fits is IfNeverFits.REFUSE:
+            _refuse_denied(read.spec, seen.queues.get(read.spec.queue))
             self._refuse_never(read.spec, seen.topology)
         return read
 
-    def _look(self, names: set[str]) -> _Seen:
-        """The map, and some queues."""
+    def _checked(self, body: JobBody, seen: _Seen) -> ReadJob:
+        check_hooks(body, self._hooks)
+        return _checked(body, seen)
+
+    def _look_for(self, bodies: Sequence[JobBody]) -> _Seen:
+        """What these requests are checked against."""
+        with_classes = any(body.priority_class is not None for body in bodies)
+        return self._look({body.queue for body in bodies}, with_priorities=with_classes)
+
+    def _look(self, names: set[str], *, with_priorities: bool = False) -> _Seen:
+        """The map, some queues, and if asked for, the names of priorities."""
         # Every submission comes through here: one short transaction, nothing counted in it.
         with self._database.read() as connection:
             topology = read_topology(self._database, connection).topology
-            queues: dict[str, QueueSpec] = {}
-            for name in sorted(names):
-                with suppress(NotFound):
-                    queues[name] = read_queue(connection, name)
-        return _Seen(topology, queues)
+            queues = read_chains(connection, names)
+            priorities = read_policy(connection).priorities if with_priorities else {}
+        return _Seen(topology, queues, priorities)
 
     def _refuse_never(self, spec: JobSpec, topology: Topology) -> None:
         wish = wish_of(spec)
@@ -145,12 +161,29 @@ class Door:
             raise NeverFits(_path_of(spec, verdict), verdict)
 
 
+def _refuse_denied(spec: JobSpec, queue: QueueChain | None) -> None:
+    """Refuse a gang whose minimum a limit of its queue, or of one above it, never holds."""
+    denied = never_in(spec, queue)
+    if denied is not None:
+        raise NeverFits("queue", denied.verdict())
+
+
 def _checked(body: JobBody, seen: _Seen) -> ReadJob:
     read = read_job(body)
     spec = replace(read.spec, nodes=_expanded(read.spec.nodes))
+    if body.priority_class is not None:
+        spec = replace(spec, priority=_priority(body.priority_class, seen))
     check_job(spec, seen.topology.level_names)
-    _check_queue(seen, spec)
+    check_queue(spec, seen.queues.get(spec.queue))
     return ReadJob(spec, read.body)
+
+
+def _priority(name: str, seen: _Seen) -> int:
+    found = seen.priorities.get(name)
+    if found is None:
+        allowed = ", ".join(sorted(seen.priorities)) or "none: /v1/policy has no priorities"
+        raise JobError(Problem("priority_class", f"there is no '{name}'; allowed are {allowed}"))
+    return found
 
 
 def _grows(old: JobSpec, new: JobSpec) -> bool:
@@ -172,31 +205,6 @@ def _expanded(texts: tuple[str, ...]) -> tuple[str, ...]:
     if problems:
         raise JobError(problems)
     return tuple(dict.fromkeys(names))
-
-
-def _check_queue(seen: _Seen, spec: JobSpec) -> None:
-    queue = seen.queues.get(spec.queue)
-    if queue is None:
-        raise JobError(Problem("queue", str(NotFound("queue", spec.queue))))
-    problems = []
-    if queue.namespaces and spec.namespace not in queue.namespaces:
-        allowed = ", ".join(f"'{name}'" for name in queue.namespaces[:10])
-        problems.append(
-            Problem(
-                "queue",
-                f"queue '{queue.name}' is for the namespaces {allowed}; the job's is "
-                f"'{spec.namespace}'",
-            )
-        )
-    if queue.max_priority is not None and spec.priority > queue.max_priority:
-        problems.append(
-            Problem(
-                "priority",
-                f"found {spec.priority}; queue '{queue.name}' allows at most {queue.max_priority}",
-            )
-        )
-    if problems:
-        raise JobError(problems)
 
 
 def _path_of(spec: JobSpec, verdict: NoFit) -> str:

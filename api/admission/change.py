@@ -41,6 +41,8 @@ def changed_job(
     given = patch.model_fields_set
     fields: dict[str, object] = {f: getattr(patch, f) for f in PLAIN_FIELDS if f in given}
     shown = dict(body) | fields
+    if "priority" in fields:
+        shown.pop("priority_class", None)
     for name in [n for n, value in shown.items() if value is None]:
         del shown[name]
     wanted = _wanted(spec, patch)

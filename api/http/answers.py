@@ -32,6 +32,13 @@ _EXAMPLES: Mapping[int, tuple[str, Problem]] = {
         "InvalidFields",
         Problem("roles[0].parts.min", "found 0; it must be at least 1"),
     ),
+    429: (
+        "QueueFull",
+        Problem(
+            "queue",
+            "queue 'research' has a max_pending of 500, and 500 jobs wait in it and below",
+        ),
+    ),
     503: ("OperationalError", Problem("", "the database does not answer")),
 }
 

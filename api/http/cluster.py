@@ -7,6 +7,7 @@ from fastapi import Query
 
 from api.http import examples, shapes
 from api.http.answers import Json, answers
+from api.http.largest import largest_of
 from api.http.map_counts import MapCounts
 from api.http.routing import Limit, OffsetCursor, make_router
 from api.http.service import Served, Service
@@ -16,7 +17,7 @@ from api.schemas.topology import DomainPage, Overview, RackPage, Topology
 from api.store.events import current_revision
 from api.store.jobs import count_jobs
 from api.store.nodes import jobs_by_node, usage
-from api.store.queues import list_queues
+from api.store.queue_views import queue_summaries
 from api.store.topology import load_topology
 from scheduler.errors import Problem
 
@@ -101,14 +102,23 @@ def read_overview(service: Served) -> Json:
 def overview(service: Service) -> shapes.Shape:
     """Totals of nodes, GPUs, jobs and queues."""
     counts = counts_of(service)
-    queues = list_queues(service.database, limit=QUEUES_SHOWN).items
-    shown = ("name", "quota_gpus", "limit_gpus", "used_gpus", "pending")
+    queues = queue_summaries(service.database, limit=QUEUES_SHOWN)
     return {
         "cluster": counts.topology.cluster,
         "revision": counts.revision,
         **counts.totals(),
         "jobs": {str(state): n for state, n in sorted(count_jobs(service.database).items())},
-        "queues": [{name: getattr(queue, name) for name in shown} for queue in queues],
+        "largest_gangs": largest_of(service),
+        "queues": [
+            {
+                "name": found.queue.name,
+                "quota_gpus": found.queue.quota_gpus,
+                "limit_gpus": found.queue.limit_gpus,
+                "used_gpus": found.used_gpus,
+                "pending": found.pending,
+            }
+            for found in queues
+        ],
     }
 
 

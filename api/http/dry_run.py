@@ -1,20 +1,25 @@
 """Where a job would go now, or why nowhere; nothing is written."""
 
-from api.http.placement_view import Laid, placement
+from api.auth import Caller
+from api.http.explaining import may_see
+from api.http.placement_laid import Laid
+from api.http.placement_view import placement
 from api.http.service import Service
 from api.http.shapes import Shape
-from api.http.verdicts import fits, no_fit
+from api.http.verdicts import answered, fits_now
 from api.schemas.job import JobBody
+from api.store.policy import load_policy
 from api.store.views import PodView
 from scheduler.cluster.world import World
+from scheduler.explain.answer import Answer
+from scheduler.explain.explain import ask
 from scheduler.model.job import JobSpec
 from scheduler.model.lifecycle import PodState
-from scheduler.model.placement import NoFit, Placement, PodPlace
-from scheduler.place.admit import dry_run
+from scheduler.model.placement import Placement, PodPlace
 from scheduler.topology.tree import Topology
 
 
-def dry_run_of(service: Service, body: JobBody) -> Shape:
+def dry_run_of(service: Service, caller: Caller, body: JobBody) -> Shape:
     """The answer of a dry run.
 
     Raises:
@@ -22,13 +27,17 @@ def dry_run_of(service: Service, body: JobBody) -> Shape:
     """
     spec = service.door.check(body).spec
 
-    def question(world: World) -> tuple[Placement | NoFit, Topology, int]:
-        return dry_run(world, spec), world.topology, world.revision
+    now_s, policy = service.clock.now_s(), load_policy(service.database)
+
+    def question(world: World) -> tuple[Placement | Answer, Topology, int]:
+        found = ask(world, spec, policy, now_s, may_see(caller))
+        return found, world.topology, world.revision
 
     found, topology, revision = service.reader.ask(question)
-    if isinstance(found, NoFit):
-        return no_fit(found)
-    return fits() | {"placement": placement(_laid(spec, found, topology, revision))}
+    if isinstance(found, Answer):
+        return answered(found)
+    proposed = _laid(spec, found, topology, revision)
+    return fits_now(found) | {"placement": placement(service, proposed)}
 
 
 def _laid(spec: JobSpec, found: Placement, topology: Topology, revision: int) -> Laid:
@@ -41,6 +50,7 @@ def _laid(spec: JobSpec, found: Placement, topology: Topology, revision: int) ->
         gpus_per_pod=found.gpus_per_pod,
         pods=tuple(_pod(spec, place, topology, revision) for place in found.pods),
         topology=topology,
+        gap=found.gap,
     )
 
 

@@ -7,7 +7,20 @@ LLAMA: dict[str, object] = {
     "gpu": "H100-80GB",
     "parallelism": {"tp": 8, "pp": 8, "dp": 16},
     "topology": [{"group": "pp", "within": "leaf", "mode": "required"}],
+    "model": {
+        "params": 70e9,
+        "layers": 80,
+        "hidden": 8192,
+        "seq": 4096,
+        "micro_batch": 1,
+        "global_batch": 1024,
+    },
     "duration_s": 86400.0,
+}
+WEIGHED: dict[str, object] = {
+    "name": "weighed",
+    "parallelism": {"tp": 8, "pp": 4, "dp": 8},
+    "axis_weights": {"dp": 10.0, "pp": 1.0},
 }
 RING: dict[str, object] = {
     "name": "ring",
@@ -26,7 +39,11 @@ RING: dict[str, object] = {
         }
     ],
 }
-JOB_BODIES = {"a parallel job": LLAMA, "a job of roles": RING}
+JOB_BODIES = {
+    "a parallel job": LLAMA,
+    "one that knows its traffic": WEIGHED,
+    "a job of roles": RING,
+}
 JOB_PATCHES: dict[str, object] = {
     "more time, sooner": {"priority": 200, "duration_s": 172800.0},
     "fewer members": {"roles": [{"name": "worker", "replicas": 4}]},
@@ -48,8 +65,22 @@ STATUS_BODIES = {
 }
 CORDON_BODIES = {"with a reason": {"reason": "fan 3 is loud"}}
 NOTHING_BODIES: dict[str, object] = {"an empty object": {}}
-QUEUE_BODIES = {"a queue with a quota": {"name": "research", "quota_gpus": 512}}
-QUEUE_PATCHES = {"another limit": {"limit_gpus": 2048}}
+QUEUE_BODIES: dict[str, object] = {
+    "a queue with a quota": {"name": "research", "quota_gpus": 512},
+    "a queue below it, limited by model": {
+        "name": "research-vision",
+        "parent": "research",
+        "limit_by_model": {"H100-80GB": 128},
+        "max_pending": 100,
+    },
+}
+QUEUE_PUTS: dict[str, object] = {
+    "all that is stated of it": {"quota_gpus": 512, "limit_gpus": 1024, "namespaces": ["research"]}
+}
+QUEUE_PATCHES: dict[str, object] = {
+    "another limit": {"limit_gpus": 2048},
+    "no new jobs, and none starts": {"closed": True},
+}
 POLICY_BODIES = {
     "the whole policy": {
         "suspect_after_s": 30.0,
@@ -57,6 +88,13 @@ POLICY_BODIES = {
         "breaker_share": 0.2,
         "reserve_after_s": 600.0,
         "order": "fair_share",
+        "ageing": 0.2,
+        "assumed_duration_s": 86400.0,
+        "min_run_s": 0.0,
+        "spare_evicted_s": 300.0,
+        "restart_cost_s": 300.0,
+        "evict_share": 1.0,
+        "priorities": {"high": 1000, "low": -1000},
         "paused": False,
     }
 }

@@ -33,6 +33,9 @@ def _job(**changes: object) -> dict[str, object]:
         "started_at": "2026-01-01T12:00:09.250Z",
         "finished_at": None,
         "expected_start": None,
+        "held": False,
+        "evicting": None,
+        "saved": None,
         "rules_broken": [],
         "node_type": "hgx-h100",
         "gpus_per_pod": 8,
@@ -89,7 +92,12 @@ PLACEMENT = {
     "attempt": 1,
     "revision": 8123,
     "search": "exact",
-    "regret": None,
+    "gap": None,
+    "regret": 1.0,
+    "inter_node_s": 0.14,
+    "exposed_s": 0.24,
+    "assumed": False,
+    "cost_table": "2026-12-01",
     "node_type": "hgx-h100",
     "gpus_per_pod": 8,
     "pods": [_POD],
@@ -97,38 +105,16 @@ PLACEMENT = {
         "pp": {
             "count": 128,
             "size": 8,
-            "spans": {"leaf": {"max": 1, "mean": 1.0, "one": 128}},
+            "spans": {"leaf": {"max": 1, "mean": 1.0, "one": 128, "least_possible": 1}},
             "rail_true": True,
             "rail_true_groups": 128,
+            "bytes_per_step": 1.07e9,
+            "seconds": 0.02,
+            "exposed_s": 0.01,
+            "bottleneck": "rail",
         }
     },
 }
-_TORCHRUN = {
-    "job": "research/llama-70b",
-    "nnodes": 128,
-    "nproc_per_node": 8,
-    "master_addr": "n001",
-    "master_port": 29500,
-    "nodes": [
-        {
-            "pod": "llama-70b-0",
-            "node": "n001",
-            "node_rank": 0,
-            "gpus": [0, 1, 2, 3, 4, 5, 6, 7],
-            "ranks": [0, 1, 2, 3, 4, 5, 6, 7],
-        }
-    ],
-    "ranks": [
-        {
-            "rank": 0,
-            "node": "n001",
-            "gpu": 0,
-            "env": {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1024", "MASTER_ADDR": "n001"},
-        }
-    ],
-}
-"""Shown beside the JSON placement; `schemas.placement.Torchrun` describes it."""
-
 VERDICT = {
     "fits": False,
     "when": "not_now",
@@ -137,12 +123,41 @@ VERDICT = {
     "message": "needs 16 pods of 8 GPUs each, pp within leaf, required; leaf 'l3' lacks 4 nodes",
     "nearest": {"level": "leaf", "domain": "l3", "lacks": {"nodes": 4, "gpus": 32}},
     "set_aside": {"cordoned": 3, "gpus_in_use": 12},
-    "holders": [],
-    "expected_start": None,
-    "changes": [],
+    "holders": [
+        {
+            "job": "default/small-7",
+            "gpus": 32,
+            "expected_end": "2026-01-01T16:00:00.000Z",
+            "hidden": 0,
+            "more": 0,
+        }
+    ],
+    "expected_start": "2026-01-01T16:00:00.000Z",
+    "changes": [
+        {
+            "kind": "finish",
+            "message": "when 'default/small-7' ends (32 GPUs)",
+            "verified": True,
+            "job": "default/small-7",
+            "jobs": ["default/small-7"],
+            "hidden": 0,
+            "gpus": 32,
+            "expected_end": "2026-01-01T16:00:00.000Z",
+        },
+        {
+            "kind": "relax",
+            "message": "relax the rule 'pp within leaf, required' to block",
+            "verified": True,
+            "rules": [{"role": None, "before": _RULE, "after": _RULE | {"within": "block"}}],
+        },
+    ],
+    "changes_bounded": False,
+    "ahead": 0,
     "fitting": 12,
     "wanted": 16,
     "search": "exact",
+    "domains": {},
+    "rules_broken": [],
 }
 DRY_RUN = VERDICT | {
     "fits": True,
@@ -152,6 +167,9 @@ DRY_RUN = VERDICT | {
     "message": "fits now",
     "nearest": None,
     "set_aside": {},
+    "holders": [],
+    "expected_start": None,
+    "changes": [],
     "fitting": 0,
     "wanted": 0,
     "placement": PLACEMENT,
@@ -182,14 +200,36 @@ QUEUE: dict[str, object] = {
     "parent": None,
     "quota_gpus": 512,
     "limit_gpus": 1024,
+    "quota_by_model": {},
+    "limit_by_model": {"H200-141GB": 256},
     "weight": 1.0,
     "max_priority": 1000,
+    "max_pending": 500,
     "namespaces": ["research"],
-    "used_gpus": 256,
+    "closed": False,
+    "used_gpus": 576,
+    "used_by_model": {"H100-80GB": 512, "H200-141GB": 64},
+    "borrowed_gpus": 64,
+    "lent_gpus": 0,
+    "share": 0.140625,
     "pending": 2,
+    "running": 11,
     "revision": 8123,
 }
 QUEUES = _page(QUEUE)
+
+USAGE = _page(
+    {
+        "month": "2026-12",
+        "queue": "research",
+        "namespace": None,
+        "job": None,
+        "uid": None,
+        "gpu": "H100-80GB",
+        "gpu_seconds": 1_209_600.0,
+        "gpu_hours": 336.0,
+    }
+)
 
 EVENTS = _page(
     {
@@ -257,6 +297,20 @@ OVERVIEW = {
     "health": {"healthy": 128},
     "aside": {"cordoned": 1},
     "jobs": {"running": 6, "pending": 2},
+    "largest_gangs": [
+        {
+            "node_type": "hgx-h100",
+            "gpus_per_pod": 8,
+            "whole_nodes": True,
+            "cluster": {"pods": 31, "gpus": 248},
+            "within": [
+                {"level": "block", "domain": "b1", "pods": 31, "gpus": 248},
+                {"level": "leaf", "domain": "l4", "pods": 28, "gpus": 224},
+                {"level": "rack", "domain": "r25", "pods": 4, "gpus": 32},
+                {"level": "node", "domain": "n100", "pods": 1, "gpus": 8},
+            ],
+        }
+    ],
     "queues": [
         {
             "name": "default",
@@ -302,6 +356,13 @@ POLICY = {
     "breaker_share": 0.2,
     "reserve_after_s": 600.0,
     "order": "fair_share",
+    "ageing": 0.2,
+    "assumed_duration_s": 86400.0,
+    "min_run_s": 0.0,
+    "spare_evicted_s": 300.0,
+    "restart_cost_s": 300.0,
+    "evict_share": 1.0,
+    "priorities": {"high": 1000, "low": -1000},
     "paused": False,
 }
 PAUSED, RESUMED = {"paused": True}, {"paused": False}
@@ -329,29 +390,6 @@ SUBMIT_ALSO: Also = {
                     "known_key": {"summary": "the key is known", "value": JOB},
                 },
             }
-        },
-    }
-}
-PLACEMENT_ALSO: Also = {
-    200: {
-        "description": "The placement, in the format that was asked for.",
-        "content": {
-            "application/json": {
-                "schema": {
-                    "anyOf": [
-                        {"$ref": "#/components/schemas/Placement"},
-                        {"$ref": "#/components/schemas/Torchrun"},
-                    ]
-                },
-                "examples": {
-                    "json": {"summary": "format=json", "value": PLACEMENT},
-                    "torchrun": {"summary": "format=torchrun", "value": _TORCHRUN},
-                },
-            },
-            "text/plain": {
-                "schema": {"type": "string"},
-                "example": "n001 slots=8\nn002 slots=8\n",
-            },
         },
     }
 }

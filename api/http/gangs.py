@@ -1,4 +1,4 @@
-"""One job more closely: where it is, why it waits, what happened to it."""
+"""One job more closely: where it is, what happened to it."""
 
 from typing import Annotated, Literal
 
@@ -7,31 +7,32 @@ from fastapi.responses import PlainTextResponse
 
 from api.http import examples, shapes
 from api.http.answers import Json, answers
-from api.http.placement_formats import hostfile, torchrun
-from api.http.placement_view import Laid, laid, placement
+from api.http.example_launch import placement_also
+from api.http.placement_formats import FORMATS, TEXTS
+from api.http.placement_laid import Laid, laid
+from api.http.placement_view import placement
 from api.http.routing import Limit, NamePath, RevisionCursor, Since, make_router
 from api.http.service import Served, Service
-from api.http.verdicts import NOT_PLACED, explain, no_fit
+from api.http.verdicts import NOT_PLACED
 from api.schemas.event import EventPage
-from api.schemas.placement import Placement, Verdict
+from api.schemas.placement import Placement
 from api.store.errors import Gone
 from api.store.events import list_events
 from api.store.jobs import get_job
 from api.store.pods import pods_of
 from api.store.topology import load_topology
 from scheduler.errors import Problem, StateError
-from scheduler.model.lifecycle import FINAL, LIVE_POD, JobState, Reason
-from scheduler.model.placement import NoFit
-from scheduler.place.admit import dry_run
+from scheduler.model.lifecycle import FINAL, LIVE_POD
 
 router = make_router("jobs")
 
-ASKED_ANEW = frozenset({None, Reason.ROOM, Reason.RULE})
-"""Reasons to wait that the placement core gives; what it says may be newer than the job's row."""
-
 Format = Annotated[
-    Literal["json", "hostfile", "torchrun"],
-    Query(description="`hostfile`: `node slots=k` in rank order; `torchrun`: environments."),
+    Literal["json", "torchrun", "hostfile", "rankfile", "slurm", "megatron", "nccl"],
+    Query(
+        description="`torchrun`: an environment for each pod and rank; `hostfile` and `rankfile`: "
+        "as Open MPI reads them; `slurm`: hostlist and `SLURM_HOSTFILE`; `megatron`: arguments; "
+        "`nccl`: rails, and which groups cross what."
+    ),
 ]
 
 
@@ -45,7 +46,7 @@ Format = Annotated[
         409,
         422,
         says="The placement.",
-        also=examples.PLACEMENT_ALSO,
+        also=placement_also(examples.PLACEMENT),
     ),
 )
 def read_placement(
@@ -53,24 +54,10 @@ def read_placement(
 ) -> Response:
     """The rank map and how the groups of each axis lie; 409 while the job has no place."""
     found = _laid(service, namespace, name)
-    if format == "hostfile":
-        return PlainTextResponse(hostfile(found))
-    return Json(torchrun(found) if format == "torchrun" else placement(found))
-
-
-@router.get(
-    "/v1/namespaces/{namespace}/jobs/{name}/explain",
-    summary="Why a job waits",
-    responses=answers(Verdict, examples.VERDICT, 404, says="What the scheduler says now."),
-)
-def explain_job(service: Served, namespace: NamePath, name: NamePath) -> Json:
-    """The rule that binds, the nearest domain and what it lacks; `fits` once it is placed."""
-    job = get_job(service.database, namespace, name)
-    if job.state is JobState.PENDING and job.reason in ASKED_ANEW:
-        found = service.reader.ask(lambda world: dry_run(world, job.spec))
-        if isinstance(found, NoFit):
-            return Json(no_fit(found))
-    return Json(explain(job))
+    if format == "json":
+        return Json(placement(service, found))
+    value = FORMATS[format](found)
+    return PlainTextResponse(value) if format in TEXTS else Json(value)
 
 
 @router.get(

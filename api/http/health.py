@@ -5,15 +5,20 @@ from fastapi import Response
 from api.http import examples
 from api.http.answers import Json, answers, text_answer
 from api.http.cluster import overview
+from api.http.largest import largest_by_level
 from api.http.routing import make_router
 from api.http.service import Served, Service
 from api.log import get_logger
 from api.metrics import CONTENT_TYPE
 from api.schemas.service import Live, Ready
 from api.store.events import current_revision
+from api.store.queue_views import queue_summaries
 
 router = make_router("service")
 log = get_logger(__name__)
+
+QUEUES_MEASURED = 1_000
+"""Queues with metrics of their own, by name; each is a handful of time series for ever."""
 
 
 @router.get(
@@ -72,4 +77,17 @@ def _refresh(service: Service) -> None:
     if isinstance(gpus, dict) and isinstance(jobs, dict):
         service.metrics.show_gpus({k: n for k, n in gpus.items() if k != "total"})
         service.metrics.show_gangs(jobs)
+    service.metrics.show_largest_gangs(largest_by_level(service))
+    service.metrics.show_queues(
+        (
+            found.queue.name,
+            {
+                "used": found.used_gpus,
+                "quota": found.queue.quota_gpus,
+                "limit": found.queue.limit_gpus,
+            },
+            found.pending,
+        )
+        for found in queue_summaries(service.database, limit=QUEUES_MEASURED)
+    )
     service.metrics.revision.set(int(str(found["revision"])))

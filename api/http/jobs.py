@@ -8,6 +8,7 @@ from fastapi.concurrency import run_in_threadpool
 from api.http import example_bodies, examples, shapes
 from api.http.answers import Json, answers, takes
 from api.http.body import YAML_TYPES, json_or_yaml_body
+from api.http.caller import Called
 from api.http.changing import IfMatch, change_one, patch_body
 from api.http.dry_run import dry_run_of
 from api.http.routing import Cursor, Limit, NameFilter, NamePath, make_router
@@ -32,6 +33,7 @@ router = make_router("jobs")
         examples.JOB,
         400,
         409,
+        429,
         413,
         415,
         422,
@@ -43,6 +45,7 @@ router = make_router("jobs")
 )
 async def submit_job(
     service: Served,
+    caller: Called,
     body: Annotated[JobBody, Depends(json_or_yaml_body(JobBody))],
     *,
     key: IdempotencyHeader = None,
@@ -52,7 +55,7 @@ async def submit_job(
 ) -> Json:
     """Write a job down; the answer is 200 instead of 201 when its key is known already."""
     if dry_run:
-        return Json(await run_in_threadpool(dry_run_of, service, body))
+        return Json(await run_in_threadpool(dry_run_of, service, caller, body))
     job, created = await run_in_threadpool(submit_one, service, body, key)
     if wait is not None:
         job = await wait_for(service, job.uid, wait, timeout_s)
@@ -107,7 +110,7 @@ async def read_job(
     "/v1/namespaces/{namespace}/jobs/{name}",
     summary="Change a job",
     responses=answers(
-        Job, examples.CHANGED, 400, 404, 409, 413, 415, 422, says="The job as it is now."
+        Job, examples.CHANGED, 400, 404, 409, 413, 415, 422, 429, says="The job as it is now."
     ),
     openapi_extra=takes(JobPatch, example_bodies.JOB_PATCHES),
 )

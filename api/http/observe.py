@@ -65,8 +65,8 @@ class Observe:
         waits = b"wait=" in scope["query_string"] or route == WATCH
         if not waits:
             self._metrics.observe_request(scope["method"], route, status, seconds)
-        # What reads and succeeds is most of the traffic, and changes nothing.
-        is_quiet = status < 400 and scope["method"] == "GET"
+        # What reads and succeeds is most of the traffic, and changes nothing; so do heartbeats.
+        is_quiet = status < 400 and (scope["method"] == "GET" or route.endswith("/heartbeat"))
         level = logging.DEBUG if is_quiet else logging.INFO
         if not logging.getLogger(__name__).isEnabledFor(level):
             return

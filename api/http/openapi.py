@@ -9,15 +9,21 @@ from fastapi.routing import APIRoute
 
 from api.http.answers import SCHEMAS, problem_answer
 from api.schemas.batch import JobBatch
+from api.schemas.checkpoint import CheckpointReport
+from api.schemas.heartbeat import HeartbeatBody
 from api.schemas.job import JobBody
 from api.schemas.job_change import JobPatch
+from api.schemas.launch import MegatronMap, NcclHints, SlurmMap, Torchrun
 from api.schemas.node import CordonBody, Nothing
-from api.schemas.placement import DryRun, Placement, Torchrun
+from api.schemas.placement import Placement
 from api.schemas.pod import StatusBody
 from api.schemas.problem import ProblemDocument
-from api.schemas.queue import QueueBody, QueuePatch
+from api.schemas.queue import QueueBody, QueuePatch, QueuePut
 from api.schemas.reading import json_schemas
+from api.schemas.reservation import ReservationBody
 from api.schemas.service import ClockBody, PolicyBody
+from api.schemas.verdict import DryRun
+from api.schemas.whatif import WhatIfBody
 
 TITLE = "Podyard"
 VERSION = "1"
@@ -35,7 +41,9 @@ TAGS = {
     "pods": "Members of gangs and what their nodes report of them.",
     "nodes": "Servers and trays.",
     "cluster": "The map of the cluster and what is free on it.",
-    "queues": "A tree of tenants' lines.",
+    "reservations": "What is kept of nodes: for people, and for gangs that are not there yet.",
+    "queues": "A tree of tenants' lines, and what they used.",
+    "hooks": "What jobs' hooks were told, and whether they took it.",
     "events": "What happened, in order.",
     "policy": "What operators tune.",
     "service": "Health and metrics.",
@@ -46,16 +54,24 @@ _MODELS = (
     JobBatch,
     JobPatch,
     CordonBody,
+    HeartbeatBody,
     Nothing,
     DryRun,
     Placement,
     Torchrun,
+    SlurmMap,
+    MegatronMap,
+    NcclHints,
     StatusBody,
     ProblemDocument,
     QueueBody,
     QueuePatch,
+    QueuePut,
     ClockBody,
     PolicyBody,
+    WhatIfBody,
+    CheckpointReport,
+    ReservationBody,
 )
 
 

@@ -1,69 +1,51 @@
-"""How the groups of a placed job lie in the fabric, counted from where its pods are."""
+"""How a placed job lies in the fabric, and what its talk costs there."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from api.http.placement_laid import Laid
+from api.http.placement_price import predicted, priced_spec
+from api.http.service import Service
 from api.http.shapes import RANK_ROLE, Shape, domains_of
-from api.store.views import JobView, PodView
-from scheduler.model.job import AXES, JOB_GROUP, JobSpec
+from api.store.views import PodView
+from scheduler.cost.constants import CONSTANTS
+from scheduler.cost.hops import true_rows
+from scheduler.cost.spans import least_possible
+from scheduler.cost.step import AxisTime, Prediction
+from scheduler.model.job import JOB_GROUP, JobSpec
 from scheduler.model.resources import indices_of
 from scheduler.parallel.groups import groups_of
 from scheduler.topology.tree import Topology
 
-Indices = NDArray[np.int64]
 
-_GPUS_OF_A_NODE = 64
-"""More than a node can have, so that node x 64 + GPU tells GPUs apart."""
+def placement(service: Service, of: Laid) -> Shape:
+    """The placement as the API shows it, with its regret."""
+    found = predicted(of)
+    return view(of, found, service.regrets.regret(of, found))
 
 
-@dataclass(frozen=True, slots=True)
-class Laid:
-    """A job and where its pods are; proposed by a dry run or committed.
+def view(of: Laid, found: Prediction | None, regret: float | None) -> Shape:
+    """The same of values.
 
-    Attributes:
-        pods: In rank order.
-        topology: The map that their nodes are on.
+    Args:
+        found: What it costs; None where that is not known.
     """
-
-    spec: JobSpec
-    attempt: int
-    revision: int
-    search: str
-    node_type: str
-    gpus_per_pod: int
-    pods: tuple[PodView, ...]
-    topology: Topology
-
-
-def laid(job: JobView, pods: Sequence[PodView], topology: Topology) -> Laid:
-    """A job as the store has it."""
-    return Laid(
-        spec=job.spec,
-        attempt=job.attempt,
-        revision=job.revision,
-        search=job.search,
-        node_type=job.node_type,
-        gpus_per_pod=job.gpus_per_pod,
-        pods=tuple(pods),
-        topology=topology,
-    )
-
-
-def placement(of: Laid) -> Shape:
-    """The placement as the API shows it."""
     return {
         "job": f"{of.spec.namespace}/{of.spec.name}",
         "attempt": of.attempt,
         "revision": of.revision,
         "search": of.search,
-        "regret": None,
+        "gap": of.gap,
+        "regret": None if regret is None else round(regret, 4),
+        "inter_node_s": None if found is None else found.inter_node_s,
+        "exposed_s": None if found is None else found.total_s,
+        "assumed": None if found is None else found.assumed,
+        "cost_table": CONSTANTS.version if found is None else found.table_version,
         "node_type": of.node_type or None,
         "gpus_per_pod": of.gpus_per_pod or None,
         "pods": [_pod(pod, of.topology) for pod in of.pods],
-        "groups": groups(of),
+        "groups": groups(of, found),
     }
 
 
@@ -80,106 +62,67 @@ def _pod(pod: PodView, topology: Topology) -> Shape:
     }
 
 
-def groups(of: Laid) -> dict[str, Shape]:
-    """Count, size and spread of the groups of every axis above size 1, of each role, of the job.
+def groups(of: Laid, found: Prediction | None) -> dict[str, Shape]:
+    """Spread and price of the groups of every axis above size 1, of each role, of the job.
 
     Empty while a pod is missing or on a node that the map no longer has.
     """
     if not of.pods or any(pod.node not in of.topology.node_index for pod in of.pods):
         return {}
     if of.spec.parallelism is not None:
-        found = _axes(of)
+        shapes = {} if found is None else _axes(of, found)
     else:
-        found = {
+        shapes = {
             role.name: _whole([p for p in of.pods if p.role == role.name], of.topology)
             for role in of.spec.roles
             if any(p.role == role.name for p in of.pods)
         }
-    return found | {JOB_GROUP: _whole(of.pods, of.topology)}
+    return shapes | {JOB_GROUP: _job(of)}
 
 
-@dataclass(frozen=True, slots=True)
-class _Ranks:
-    """Where every rank is, by rank.
-
-    Attributes:
-        domains: At every level, the index of its domain.
-    """
-
-    node: Indices
-    gpu: Indices
-    domains: Mapping[str, Indices]
+def _axes(of: Laid, found: Prediction) -> dict[str, Shape]:
+    spec = priced_spec(of)
+    return {} if spec is None else {a: _axis(of, spec, a, t) for a, t in found.axes.items()}
 
 
-def _axes(of: Laid) -> dict[str, Shape]:
-    if of.spec.parallelism is None:
-        return {}
-    ranks = _by_rank(of)
-    if len(ranks.node) != of.spec.parallelism.world:
-        return {}
-    members_of = groups_of(of.spec.parallelism)
-    return {axis: _axis(members_of[axis], ranks) for axis in AXES if members_of[axis].shape[1] > 1}
-
-
-def _by_rank(of: Laid) -> _Ranks:
-    ordered = sorted(of.pods, key=lambda pod: pod.first_rank)
-    gpus = [indices_of(pod.gpu_mask) for pod in ordered]
-    nodes = [of.topology.node_index[pod.node] for pod in ordered]
-    counts = [len(of_pod) for of_pod in gpus]
-
-    def of_ranks(of_pods: list[int]) -> Indices:
-        return np.repeat(np.array(of_pods, dtype=np.int64), counts)
-
-    return _Ranks(
-        node=of_ranks(nodes),
-        gpu=np.array([gpu for of_pod in gpus for gpu in of_pod], dtype=np.int64),
-        domains={
-            level.name: of_ranks([of.topology.place[depth][node] for node in nodes])
-            for depth, level in enumerate(of.topology.levels)
-        },
-    )
-
-
-def _axis(members: Indices, ranks: _Ranks) -> Shape:
-    """Shape of an axis; `members` are ranks, (groups, group size)."""
-    spans = {level: _span(domains[members]) for level, domains in ranks.domains.items()}
-    true = rail_true_groups(ranks.node[members], ranks.gpu[members])
-    return _shape(members.shape[0], members.shape[1], spans, true)
-
-
-def _span(domains: Indices) -> Shape:
-    distinct = _distinct(np.sort(domains, axis=1))
-    return {
-        "max": int(distinct.max()),
-        "mean": round(float(distinct.mean()), 4),
-        "one": int((distinct == 1).sum()),
+def _axis(of: Laid, spec: JobSpec, axis: str, time: AxisTime) -> Shape:
+    spans = {
+        level: _span(span.max, span.mean, span.one, span.least_possible)
+        for level, span in time.spans.items()
+    }
+    return _group(time.count, time.size, spans, true_groups(of, spec, axis)) | {
+        "bytes_per_step": time.bytes_per_step,
+        "seconds": time.seconds,
+        "exposed_s": time.exposed_s,
+        "bottleneck": time.bottleneck,
     }
 
 
-def _distinct(rows: Indices) -> Indices:
-    """Different values in each sorted row."""
-    changes: Indices = (np.diff(rows, axis=1) != 0).sum(axis=1)
-    return changes + 1
+def true_groups(of: Laid, spec: JobSpec, axis: str) -> int:
+    """Groups of an axis that use the same GPU indices on every node they touch."""
+    if spec.parallelism is None:
+        return 0
+    ordered = sorted(of.pods, key=lambda pod: pod.first_rank)
+    gpus = [indices_of(pod.gpu_mask) for pod in ordered]
+    nodes = [of.topology.node_index[pod.node] for pod in ordered]
+    node_of = np.repeat(np.array(nodes, dtype=np.int64), [len(of_pod) for of_pod in gpus])
+    gpu_of = np.array([gpu for of_pod in gpus for gpu in of_pod], dtype=np.int64)
+    members = groups_of(spec.parallelism)[axis]
+    return int(true_rows(node_of[members], gpu_of[members]).sum())
 
 
-def rail_true_groups(nodes: Indices, gpus: Indices) -> int:
-    """Groups that use the same GPU indices on every node they touch.
-
-    Args:
-        nodes, gpus: Node and GPU index of every member, (groups, group size).
-    """
-    keys = np.sort(nodes * _GPUS_OF_A_NODE + gpus, axis=1)
-    touched = _distinct(keys // _GPUS_OF_A_NODE)
-    size, true = keys.shape[1], 0
-    for count in np.unique(touched):
-        if size % count:
-            continue  # some node has more of the group's GPUs than another
-        rows = keys[touched == count].reshape(-1, count, size // count)
-        node, gpu = rows // _GPUS_OF_A_NODE, rows % _GPUS_OF_A_NODE
-        evenly = (node == node[:, :, :1]).all(axis=(1, 2))
-        alike = (gpu == gpu[:, :1, :]).all(axis=(1, 2))
-        true += int((evenly & alike).sum())
-    return true
+def _job(of: Laid) -> Shape:
+    """Shape of the whole job; of equal pods, with the fewest domains they could be in."""
+    shape = _whole(of.pods, of.topology)
+    counts = {pod.gpu_mask.bit_count() for pod in of.pods}
+    if of.spec.parallelism is None or len(counts) != 1 or counts == {0}:
+        return shape
+    kind = of.topology.types[of.topology.node_index[of.pods[0].node]]
+    spans = dict(shape["spans"])  # type: ignore[call-overload]  # made by _whole
+    for depth, level in enumerate(of.topology.levels):
+        least = least_possible(of.topology, kind, max(counts), depth, len(of.pods))
+        spans[level.name] = spans[level.name] | {"least_possible": least}
+    return shape | {"spans": spans}
 
 
 def _whole(pods: Sequence[PodView], topology: Topology) -> Shape:
@@ -191,12 +134,17 @@ def _whole(pods: Sequence[PodView], topology: Topology) -> Shape:
     spans: dict[str, Shape] = {}
     for depth, level in enumerate(topology.levels):
         touched = len({topology.place[depth][node] for node in nodes})
-        spans[level.name] = {"max": touched, "mean": float(touched), "one": int(touched == 1)}
+        spans[level.name] = _span(touched, float(touched), int(touched == 1), None)
     ranks = sum(pod.gpu_mask.bit_count() for pod in pods)
-    return _shape(1, ranks or len(pods), spans, int(len(set(masks.values())) == 1))
+    unpriced = dict.fromkeys(("bytes_per_step", "seconds", "exposed_s", "bottleneck"))
+    return _group(1, ranks or len(pods), spans, int(len(set(masks.values())) == 1)) | unpriced
 
 
-def _shape(count: int, size: int, spans: Mapping[str, Shape], true: int) -> Shape:
+def _span(most: int, mean: float, one: int, least: int | None) -> Shape:
+    return {"max": most, "mean": mean, "one": one, "least_possible": least}
+
+
+def _group(count: int, size: int, spans: Mapping[str, Shape], true: int) -> Shape:
     return {
         "count": count,
         "size": size,

@@ -22,12 +22,24 @@ class Reader:
     def ask(self, question: Callable[[World], T]) -> T:
         """Answer a question on the world as it is now; it must leave the world as it was."""
         with self._lock:
-            world = self._current()
-            # Whatever stops a question half-way may leave edits behind: better a new copy then.
-            self._world = None
-            answer = question(world)
-            self._world = world
-            return answer
+            return self._answer(question)
+
+    def ask_if_free(self, question: Callable[[World], T]) -> T | None:
+        """The same; None while another question is being answered, which may take a second."""
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
+            return self._answer(question)
+        finally:
+            self._lock.release()
+
+    def _answer(self, question: Callable[[World], T]) -> T:
+        world = self._current()
+        # Whatever stops a question half-way may leave edits behind: better a new copy then.
+        self._world = None
+        answer = question(world)
+        self._world = world
+        return answer
 
     def _current(self) -> World:
         if self._world is None:

@@ -1,6 +1,6 @@
 """What the routes share: the parts of one service, handed in by the composition root."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -8,12 +8,14 @@ from fastapi import Depends, Request
 from api.admission.admit import Door
 from api.clock import Clock
 from api.http.feed import Feed
+from api.http.placement_price import Regrets
 from api.http.reader import Reader
 from api.http.waiters import JobWaiters
 from api.loop.runner import Runner
 from api.metrics import Metrics
 from api.settings import Settings
 from api.store.engine import Database
+from api.store.leases import Leases
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,7 @@ class Service:
     Attributes:
         runner: None where this process does not decide (`--role api`).
         reader: A copy of the world for questions; decides nothing.
+        regrets: What the empty cluster would offer, as far as it was asked.
     """
 
     settings: Settings
@@ -34,6 +37,8 @@ class Service:
     reader: Reader
     waiters: JobWaiters
     feed: Feed
+    leases: Leases
+    regrets: Regrets = field(default_factory=Regrets)
 
 
 async def service_of(request: Request) -> Service:

@@ -57,13 +57,35 @@ def job(view: JobView) -> Shape:
         "bound_at": time_or_none(view.bound_at),
         "started_at": time_or_none(view.started_at),
         "finished_at": time_or_none(view.finished_at),
-        "expected_start": None,
+        "expected_start": time_or_none(view.expected_start_at),
+        "held": view.held,
+        "evicting": _evicting(view),
+        "saved": _saved(view),
         "rules_broken": [{"group": r.group, "within": r.within} for r in view.broken],
         "node_type": view.node_type or None,
         "gpus_per_pod": view.gpus_per_pod or None,
         "never": bool(verdict.get("never")),
         "spec": view.body,
     }
+
+
+def _evicting(view: JobView) -> Shape | None:
+    evict = view.evict
+    if evict is None:
+        return None
+    return {
+        "then": evict.then,
+        "step": evict.step,
+        "deadline": time_or_none(evict.deadline_s),
+        "why": evict.why,
+    }
+
+
+def _saved(view: JobView) -> Shape | None:
+    saved = view.saved
+    if saved is None:
+        return None
+    return {"step": saved.step, "uri": saved.uri, "at": rfc3339(saved.at)}
 
 
 def pod(view: PodView, topology: Topology) -> Shape:
@@ -125,16 +147,26 @@ def _with_times(value: Mapping[str, object] | None, *names: str) -> Shape | None
 
 def queue(view: QueueView) -> Shape:
     """As `schemas.queue.Queue` describes it."""
+    stated = view.queue
     return {
-        "name": view.name,
-        "parent": view.parent,
-        "quota_gpus": view.quota_gpus,
-        "limit_gpus": view.limit_gpus,
-        "weight": view.weight,
-        "max_priority": view.max_priority,
-        "namespaces": list(view.namespaces),
+        "name": stated.name,
+        "parent": stated.parent,
+        "quota_gpus": stated.quota_gpus,
+        "limit_gpus": stated.limit_gpus,
+        "quota_by_model": dict(stated.quota_by_model),
+        "limit_by_model": dict(stated.limit_by_model),
+        "weight": stated.weight,
+        "max_priority": stated.max_priority,
+        "max_pending": stated.max_pending,
+        "namespaces": list(stated.namespaces),
+        "closed": stated.closed,
         "used_gpus": view.used_gpus,
+        "used_by_model": dict(view.used_by_model),
+        "borrowed_gpus": view.borrowed_gpus,
+        "lent_gpus": view.lent_gpus,
+        "share": view.share,
         "pending": view.pending,
+        "running": view.running,
         "revision": view.revision,
     }
 

@@ -2,13 +2,17 @@
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from typing import TypeAlias
 
 from api.store.decisions import Decision, chains, find_decision, read_base, read_decisions
 from api.store.engine import Database
 from api.store.errors import NotFound
 from api.store.journal import Reader
 from scheduler.cycle import run_cycle
+from scheduler.model.claim import Claim
 from scheduler.model.plan import JobMove, Plan, PodMove, PodRecord
+
+Decided: TypeAlias = JobMove | PodRecord | PodMove | Claim
 
 SHOWN_MAX = 50
 """Differences told; the first few say what is wrong."""
@@ -27,11 +31,14 @@ class Replayed:
 
     def __str__(self) -> str:
         plan = self.decision.plan
+        made, ended = len(plan.claims), len(plan.claims_gone)
+        claims = f", {made} claims made, {ended} ended" if made or ended else ""
         said = "identical" if not self.differences else f"{len(self.differences)} differences"
         return (
             f"decision on revision {self.decision.revision}, committed as "
             f"{self.decision.committed}: {len(plan.job_moves)} jobs moved, {len(plan.pods)} pods "
-            f"placed, {len(plan.pod_moves)} pods moved, {len(plan.facts_done)} facts: {said}"
+            f"placed, {len(plan.pod_moves)} pods moved{claims}, {len(plan.facts_done)} facts: "
+            f"{said}"
         )
 
 
@@ -91,14 +98,20 @@ def _differences(then: Plan, now: Plan) -> tuple[str, ...]:
     found += _compare("job", then.job_moves, now.job_moves, lambda move: move.uid)
     found += _compare("new pod", then.pods, now.pods, lambda pod: pod.uid)
     found += _compare("pod", then.pod_moves, now.pod_moves, lambda move: move.uid)
+    found += _compare("claim", then.claims, now.claims, lambda claim: claim.uid)
+    if set(then.claims_gone) != set(now.claims_gone):
+        gone = f"{list(then.claims_gone)} then, {list(now.claims_gone)} now"
+        found.append(f"claims that end: {gone}")
+    if then.wake_at_s != now.wake_at_s:
+        found.append(f"next cycle due at {then.wake_at_s} then, {now.wake_at_s} now")
     return tuple(found or ["the same in another order"])
 
 
 def _compare(
     kind: str,
-    then: Iterable[JobMove | PodRecord | PodMove],
-    now: Iterable[JobMove | PodRecord | PodMove],
-    key: Callable[[JobMove | PodRecord | PodMove], Hashable],
+    then: Iterable[Decided],
+    now: Iterable[Decided],
+    key: Callable[[Decided], Hashable],
 ) -> Iterator[str]:
     before: Mapping[Hashable, object] = {key(item): item for item in then}
     after: Mapping[Hashable, object] = {key(item): item for item in now}

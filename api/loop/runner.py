@@ -1,5 +1,6 @@
 """The loop of the leader: follow what changed, decide, commit, wait."""
 
+import gc
 import os
 import socket
 import threading
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 from api.clock import Clock
 from api.log import get_logger
 from api.loop.leader import Leader
+from api.loop.outbox import Outbox
 from api.metrics import Metrics
 from api.store.commit import commit
 from api.store.decisions import DecisionLog, Entry
@@ -18,14 +20,17 @@ from api.store.events import TRIM_STEP, trim_history
 from api.store.journal import JournalWorld
 from api.store.snapshot import Snapshot, follow_with_policy, load_snapshot
 from api.store.views import Committed
+from api.store.windows import end_windows
 from scheduler.cluster.world import World
 from scheduler.cycle import run_cycle
-from scheduler.model.lifecycle import JobState, Reason
 from scheduler.model.plan import Plan
 from scheduler.policy import Policy
 
 IDLE_S = 1.0
-"""Longest wait: what depends on time alone is looked at so often."""
+"""Longest wait: so often it is looked whether this process still leads."""
+
+SOON_S = 0.05
+"""Shortest time until a plan may have itself looked at again: if it said now, it would for ever."""
 
 CANDIDATE_S = 0.5
 """Between attempts to lead; with it a crashed leader is replaced within a second."""
@@ -35,12 +40,11 @@ BACKOFF_S, BACKOFF_S_MAX = 0.1, 5.0
 
 TRIM_EVERY_S = 30.0
 
-TIMED = frozenset({Reason.BACKOFF, Reason.PATIENCE, Reason.RESERVATION})
-"""Reasons that time alone can end."""
-
 OUTCOMES = {
     "job.bound": "bound",
     "job.pending": "pending",
+    "job.reserved": "reserved",
+    "job.evicting": "evicted",
     "job.succeeded": "ended",
     "job.failed": "ended",
     "job.cancelled": "ended",
@@ -85,6 +89,7 @@ class Runner:
         metrics: Counted in, if given.
         event_history: Events kept, at least.
         decisions: Where each decision is written down, with what it read; None = nowhere.
+        outbox: Delivers what hooks are told, while this process leads; None = nobody does.
 
     Attributes:
         stats: What it did so far.
@@ -98,19 +103,22 @@ class Runner:
         metrics: Metrics | None = None,
         event_history: int = 200_000,
         decisions: DecisionLog | None = None,
+        outbox: Outbox | None = None,
     ) -> None:
         self._database = database
         self._clock = clock
         self._metrics = metrics
         self._event_history = event_history
         self._decisions = decisions
+        self._outbox = outbox
         self._leader = Leader(database, f"{socket.gethostname()}:{os.getpid()}", clock.now_s)
         self._known: Snapshot | None = None
         self._woken = threading.Event()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._settled = False
-        self._cycled_at = self._trimmed_at = time.monotonic()
+        self._wake_at_s: float | None = None
+        self._trimmed_at = time.monotonic()
         self.stats = CycleStats()
 
     @property
@@ -128,10 +136,14 @@ class Runner:
         self._stopping.clear()
         self._thread = threading.Thread(target=self._run, name="podyard-runner", daemon=True)
         self._thread.start()
+        if self._outbox is not None:
+            self._outbox.start(lambda: self.is_leading)
 
     def stop(self, timeout_s: float = 5.0) -> None:
         """Finish the turn that runs, and let another process lead."""
         self._stopping.set()
+        if self._outbox is not None:
+            self._outbox.stop(timeout_s)
         self.wake()
         if self._thread is not None:
             self._thread.join(timeout_s)
@@ -145,6 +157,8 @@ class Runner:
         """Run a cycle soon though nothing was written, because time has moved."""
         self._woken.set()
         self._database.notifier.poke()
+        if self._outbox is not None:
+            self._outbox.wake()
 
     def _try_lead(self) -> bool:
         leads = self._leader.try_lead()
@@ -168,7 +182,7 @@ class Runner:
         world, policy, has_news = self._follow()
         self.stats.follow_s = time.perf_counter() - began
         self.stats.revision = world.revision
-        if not (has_news or woken or self._is_time_due(world)):
+        if not (has_news or woken or self._is_time_due()):
             return False
         wrote = self._cycle(world, policy)
         self._settled = True
@@ -179,6 +193,10 @@ class Runner:
         if self._known is None:
             kind = World if self._decisions is None else JournalWorld
             self._known = load_snapshot(self._database, kind)
+            if self._thread is not None:
+                # What was loaded is there to stay. A collection that looked through all of it,
+                # in the middle of a decision, would take longer than most decisions do.
+                gc.freeze()
             return self._known.world, self._known.policy, True
         world = self._known.world
         policy = follow_with_policy(self._database, world)
@@ -193,6 +211,7 @@ class Runner:
         stats = self.stats
         now_s, began = self._clock.now_s(), time.perf_counter()
         plan = run_cycle(world, policy, now_s)
+        self._wake_at_s = None if plan.wake_at_s is None else max(plan.wake_at_s, now_s + SOON_S)
         decided = time.perf_counter()
         time.sleep(0)  # requests go first: commit takes the interpreter again
         done = Committed(world.revision)
@@ -201,9 +220,10 @@ class Runner:
             done = commit(self._database, plan, epoch, now_s, entry)
             if self._decisions is not None and entry is not None:
                 self._decisions.settle(entry)
+        if done.deliveries and self._outbox is not None:
+            self._outbox.wake()
         if not done.dropped:
             world.map_changed = False
-        self._cycled_at = time.monotonic()
         stats.cycles += 1
         stats.decide_s, stats.commit_s = decided - began, time.perf_counter() - decided
         stats.add(done)
@@ -231,11 +251,9 @@ class Runner:
         known = self._database.notifier.known
         self._metrics.runner_lag.set(max(0, known - done.revision))
 
-    def _is_time_due(self, world: World) -> bool:
-        """Whether a cycle is due for jobs that wait for time to pass."""
-        if time.monotonic() - self._cycled_at < IDLE_S:
-            return False
-        return any(j.state is JobState.PENDING and j.reason in TIMED for j in world.jobs.values())
+    def _is_time_due(self) -> bool:
+        """Whether the time has come that the last plan wants to be looked at again."""
+        return self._wake_at_s is not None and self._clock.now_s() >= self._wake_at_s
 
     def _run(self) -> None:
         failures = 0
@@ -263,13 +281,18 @@ class Runner:
             self._stopping.wait(CANDIDATE_S)
             return
         self._trim()
-        self._database.notifier.wait(self._known.world.revision, IDLE_S, self._woken.is_set)
+        wait_s = IDLE_S
+        if self._wake_at_s is not None:
+            # A manual clock may stand still just before it: then this is a look from time to time.
+            wait_s = min(max(self._wake_at_s - self._clock.now_s(), SOON_S), IDLE_S)
+        self._database.notifier.wait(self._known.world.revision, wait_s, self._woken.is_set)
 
     def _trim(self) -> None:
         """Forget old history, a little at a time and only while there is nothing else to do."""
         if time.monotonic() - self._trimmed_at < TRIM_EVERY_S:
             return
         keep, now_s = self._event_history, self._clock.now_s()
+        end_windows(self._database, now_s=now_s)
         if trim_history(self._database, keep=keep, now_s=now_s) < TRIM_STEP:
             self._trimmed_at = time.monotonic()
             if self._decisions is not None:

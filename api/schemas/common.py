@@ -15,6 +15,7 @@ NODE_NAME_PATTERN = r"^[A-Za-z0-9]([-A-Za-z0-9_.:]{0,251}[A-Za-z0-9])?$"
 LEVEL_PATTERN = r"^[A-Za-z_][-A-Za-z0-9_.]{0,62}$"
 ENV_PATTERN = r"^[A-Za-z_][A-Za-z0-9_.-]{0,254}$"
 ORDER_PATTERN = r"^[a-z]{2}(-[a-z]{2}){0,4}$"
+TIME_PATTERN = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})$"
 LINE_PATTERN = r"^[^\x00-\x1f\x7f]*$"
 # PostgreSQL stores no NUL in a text.
 TEXT_PATTERN = r"^[^\x00]*$"
@@ -29,6 +30,7 @@ PATTERN_WORDS = {
     ENV_PATTERN: "a variable's name has 1 to 255 letters, digits, '_', '.' and '-', and does not "
     "begin with a digit",
     ORDER_PATTERN: "an order is up to five axes joined by '-', as in tp-cp-ep-dp-pp",
+    TIME_PATTERN: "a time is written as in 2026-12-01T10:00:00Z or 2026-12-01T11:00:00+01:00",
     LINE_PATTERN: "control characters are not allowed",
     TEXT_PATTERN: "the character NUL is not allowed",
 }
@@ -64,6 +66,9 @@ ModeName = Literal["required", "preferred"]
 
 Time = str
 """RFC 3339 in UTC with milliseconds: `2026-01-01T12:00:00.000Z`."""
+
+GivenTime = Annotated[str, StringConstraints(pattern=TIME_PATTERN)]
+"""RFC 3339 with its zone, as a caller may write it; `reading.seconds_of` reads it."""
 
 ItemT = TypeVar("ItemT")
 

@@ -9,10 +9,12 @@ from dataclasses import replace
 
 from pydantic import TypeAdapter
 
-from scheduler.model.ids import JobId
+from scheduler.model.claim import Claim, Window
+from scheduler.model.ids import ClaimId, JobId
 from scheduler.model.job import JobSpec
 from scheduler.model.node import Inventory, NodeRecord
 from scheduler.model.plan import Fact, JobRecord, Plan, PodRecord
+from scheduler.model.queue import QueueRecord
 
 _MAP = TypeAdapter(Inventory)
 _NODES = TypeAdapter(tuple[NodeRecord, ...])
@@ -20,6 +22,11 @@ _ASIDE = TypeAdapter(dict[str, str | None])
 _JOB = TypeAdapter(JobRecord)
 _JOBS = TypeAdapter(tuple[JobRecord, ...])
 _PODS = TypeAdapter(tuple[PodRecord, ...])
+_CLAIMS = TypeAdapter(tuple[Claim, ...])
+_CLAIM_IDS = TypeAdapter(tuple[ClaimId, ...])
+_WINDOWS = TypeAdapter(tuple[Window, ...])
+_ENDED = TypeAdapter(dict[JobId, str])
+_QUEUES = TypeAdapter(tuple[QueueRecord, ...])
 _FACTS = TypeAdapter(tuple[Fact, ...])
 _PLAN = TypeAdapter(Plan)
 
@@ -79,6 +86,49 @@ def dump_pods(pods: Sequence[PodRecord]) -> bytes:
 
 def load_pods(text: bytes) -> tuple[PodRecord, ...]:
     return _PODS.validate_json(text)
+
+
+def dump_claims(claims: Sequence[Claim]) -> bytes:
+    return _CLAIMS.dump_json(tuple(claims))
+
+
+def load_claims(text: bytes) -> tuple[Claim, ...]:
+    return _CLAIMS.validate_json(text)
+
+
+def dump_claims_gone(uids: Sequence[ClaimId]) -> bytes:
+    return _CLAIM_IDS.dump_json(tuple(uids))
+
+
+def load_claims_gone(text: bytes) -> tuple[ClaimId, ...]:
+    return _CLAIM_IDS.validate_json(text)
+
+
+def dump_windows(windows: Sequence[Window]) -> bytes:
+    """All maintenance windows there are."""
+    return _WINDOWS.dump_json(tuple(windows))
+
+
+def load_windows(text: bytes) -> tuple[Window, ...]:
+    return _WINDOWS.validate_json(text)
+
+
+def dump_queues(queues: Sequence[QueueRecord]) -> bytes:
+    """All queues there are."""
+    return _QUEUES.dump_json(tuple(queues))
+
+
+def load_queues(text: bytes) -> tuple[QueueRecord, ...]:
+    return _QUEUES.validate_json(text)
+
+
+def dump_ended(queues: Mapping[JobId, str]) -> bytes:
+    """Queues of jobs that ended and have live pods."""
+    return _ENDED.dump_json(dict(queues))
+
+
+def load_ended(text: bytes) -> dict[JobId, str]:
+    return _ENDED.validate_json(text)
 
 
 def dump_facts(facts: Sequence[Fact]) -> bytes:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Discriminator, Field, StringConstraints, Tag
 
 from api.schemas.common import (
     ORDER_PATTERN,
@@ -58,12 +58,30 @@ GpuCount = Annotated[int, Field(ge=0, le=MAX_GPUS_PER_NODE)]
 Cores = Annotated[float, Field(ge=0, le=SIZE_MAX)]
 GibiBytes = Annotated[float, Field(ge=0, le=SIZE_MAX)]
 Counted = Annotated[dict[Line, Annotated[int, Field(ge=0, le=10**12)]], Field(max_length=64)]
+Weight = Annotated[float, Field(ge=1e-6, le=1e6)]
 AxisOrder = Annotated[str, StringConstraints(pattern=ORDER_PATTERN)]
+
+
+class DpSizes(Strict):
+    """Values of dp that the job may start with; the largest that fits then is taken."""
+
+    sizes: Annotated[list[Size], Field(min_length=1, max_length=16)]
+
+
+def _kind_of_dp(value: object) -> str:
+    return "[object]" if isinstance(value, dict | DpSizes) else "[number]"
+
+
+DpSize = Annotated[
+    Annotated[Size, Tag("[number]")] | Annotated[DpSizes, Tag("[object]")],
+    Discriminator(_kind_of_dp),
+]
 
 
 class Parallelism(Strict):
     """Sizes of the parallel axes; the world is tp x cp x pp x dp.
 
+    With several sizes of `dp` each attempt of the gang takes the largest that fits when it starts.
     `etp` x `ep` x `pp` divides the world; `etp` is 1 with experts (`ep` above 1), else `tp`.
     `order` begins with the axis that changes fastest; an axis of size 1 may be left out.
     """
@@ -71,7 +89,7 @@ class Parallelism(Strict):
     tp: Size = 1
     cp: Size = 1
     pp: Size = 1
-    dp: Size = 1
+    dp: DpSize = 1
     ep: Size = 1
     etp: Size | None = None
     order: AxisOrder = "tp-cp-ep-dp-pp"
@@ -146,7 +164,12 @@ class TolerationBody(Strict):
 
 
 class ModelBody(Strict):
-    """The model that is trained; gives the score real bytes."""
+    """The model that is trained; gives the score real bytes.
+
+    `params` are those of the whole model, all experts included. `seq` counts tokens, `micro_batch`
+    and `global_batch` sequences. `top_k` of `experts` take each token; every layer has experts, or
+    none has. `dtype` is that of the activations.
+    """
 
     params: Annotated[float, Field(gt=0, le=1e18)]
     layers: Size
@@ -154,6 +177,23 @@ class ModelBody(Strict):
     seq: Annotated[int, Field(ge=1, le=10**9)]
     micro_batch: Size = 1
     global_batch: Annotated[int, Field(ge=1, le=10**9)] | None = None
+    experts: Size = 1
+    top_k: Size = 1
+    dtype: Literal["bf16", "fp16", "fp8", "fp32"] = "bf16"
+
+
+class AxisWeights(Strict):
+    """Factors on the bytes that axes carry in a step, for the score alone.
+
+    Without a `model` a weight is the axis's bytes themselves, in GB sent per rank. Axes that are
+    not named keep what the model, or the default, gives.
+    """
+
+    tp: Weight | None = None
+    cp: Weight | None = None
+    ep: Weight | None = None
+    dp: Weight | None = None
+    pp: Weight | None = None
 
 
 class FailureBody(Strict):
@@ -166,12 +206,26 @@ class FailureBody(Strict):
 
 
 class CheckpointBody(Strict):
-    """How often the job saves, where to, and whom to ask before it has to leave."""
+    """How often the job saves, where to, and whom to ask before it has to leave.
+
+    The `hook` is told of all that happens to the job; when it has to leave, it has `grace_s` from
+    being asked on until the pods are told to stop.
+    """
 
     interval_s: SomeSeconds | None = None
     uri: Uri | None = None
     grace_s: Seconds = 120.0
     hook: Uri | None = None
+
+
+HookEventName = Literal["placement.bound", "job.evicting", "job.restarting", "job.finished"]
+
+
+class HookBody(Strict):
+    """Who is to be told of a job: of these events, or of all when none is named."""
+
+    url: Uri
+    events: Annotated[list[HookEventName], Field(max_length=8)] = []
 
 
 class RunBody(Strict):
@@ -185,13 +239,16 @@ class JobBody(Strict):
     """A job to submit: a gang by its parallel sizes or by roles, and its rules.
 
     Exactly one of `parallelism` and `roles` is given. `labels`, `tolerations` and `nodes` (names
-    or hostlists such as `n[001-004]`) say where its pods may run.
+    or hostlists such as `n[001-004]`) say where its pods may run. With `exclusive` no other job has
+    pods on its nodes. `segment` consecutive pods of a parallel job lie in one scale-up domain.
+    `priority_class` is a name of `/v1/policy` for a priority.
     """
 
     name: Name
     namespace: Name = "default"
     queue: Name = "default"
     priority: Priority = 0
+    priority_class: Name | None = None
     gpu: Line | None = None
     parallelism: Parallelism | None = None
     gpus_per_pod: Annotated[int, Field(ge=1, le=MAX_GPUS_PER_NODE)] | None = None
@@ -204,7 +261,10 @@ class JobBody(Strict):
     tolerations: Annotated[list[TolerationBody], Field(max_length=64)] = []
     nodes: Annotated[list[Line], Field(max_length=NODES_MAX)] = []
     model: ModelBody | None = None
+    axis_weights: AxisWeights | None = None
     rails: ModeName = "preferred"
+    exclusive: bool = False
+    segment: Size | None = None
     patience_s: Seconds | None = None
     duration_s: SomeSeconds | None = None
     time_limit_s: SomeSeconds | None = None
@@ -213,6 +273,7 @@ class JobBody(Strict):
     spares: Annotated[int, Field(ge=0, le=10_000)] = 0
     failure: FailureBody = FailureBody()
     checkpoint: CheckpointBody | None = None
+    hooks: Annotated[list[HookBody], Field(max_length=8)] | None = None
     run: RunBody | None = None
 
 
@@ -223,12 +284,34 @@ class BrokenRule(Strict):
     within: str
 
 
+class Evicting(Strict):
+    """How a job, or some of its members above the minimum, leaves.
+
+    `then` is what the job becomes when they have stopped; at `deadline` the next step is taken
+    anyway.
+    """
+
+    then: JobStateName
+    step: Literal["asked", "saving", "terminating"]
+    deadline: Time | None
+    why: str
+
+
+class Saved(Strict):
+    """The last checkpoint that the job told of."""
+
+    step: int
+    uri: str
+    at: Time
+
+
 class Job(Strict):
     """A job as it stands.
 
     `minimum`, `members` and `running` count pods: those that must run together, those wanted,
     those that run. `gpus` are those of all members. `never`: not even the empty cluster, healthy
-    and uncordoned, could take it as the map is now. `spec` is the request with its defaults.
+    and uncordoned, could take it as the map is now. `held`: it may not start until it is released.
+    `expected_start` is a forecast, where there is one. `spec` is the request with its defaults.
     """
 
     namespace: str
@@ -252,6 +335,9 @@ class Job(Strict):
     started_at: Time | None
     finished_at: Time | None
     expected_start: Time | None
+    held: bool
+    evicting: Evicting | None
+    saved: Saved | None
     rules_broken: list[BrokenRule]
     node_type: str | None
     gpus_per_pod: int | None

@@ -1,10 +1,10 @@
 """A submitted job to what the core decides on; contradictions inside the request end here."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
-from api.schemas.job import JobBody, Parallelism, PartsBody, RoleBody
+from api.schemas.job import JobBody, ModelBody, Parallelism, PartsBody, RoleBody
 from scheduler.errors import JobError, Problem
 from scheduler.model.job import (
     AXES,
@@ -12,6 +12,7 @@ from scheduler.model.job import (
     IfNeverFits,
     JobSpec,
     Mode,
+    ModelShape,
     ParallelSizes,
     Parts,
     Role,
@@ -21,9 +22,17 @@ from scheduler.model.job import (
 )
 from scheduler.model.node import TaintEffect
 from scheduler.model.resources import Resources
+from scheduler.parallel.shape import shape_problems
 
-_CARRIED = ("model", "checkpoint", "run")
-_ONLY_PARALLEL = ("gpus_per_pod", "cpus_per_pod", "memory_gib_per_pod", "resources_per_pod")
+_CARRIED = ("checkpoint", "hooks", "run")
+_ONLY_PARALLEL = (
+    "gpus_per_pod",
+    "cpus_per_pod",
+    "memory_gib_per_pod",
+    "resources_per_pod",
+    "axis_weights",
+    "segment",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +61,12 @@ def read_job(body: JobBody) -> ReadJob:
 
 def _contradictions(body: JobBody) -> Iterator[Problem]:
     """What the core could no longer see, because defaults are filled in before it looks."""
+    if body.priority_class is not None and "priority" in body.model_fields_set:
+        yield Problem("priority_class", "give this or priority, not both")
     if body.parallelism is not None:
         yield from _order_problems(body.parallelism)
+        if body.model is not None:
+            yield from _shape_problems(_model_of(body.model), body.parallelism)
     elif body.roles:
         for name in _ONLY_PARALLEL:
             if getattr(body, name) is not None:
@@ -67,6 +80,18 @@ def _contradictions(body: JobBody) -> Iterator[Problem]:
             )
 
 
+def _shape_problems(model: ModelShape, asked: Parallelism) -> Iterator[Problem]:
+    """At every size the gang may have; each field once."""
+    # Orders do not matter here, and a wrong one is named for itself.
+    sizes = _sizes_of(asked)
+    told: set[str] = set()
+    for dp in _dp_sizes(asked) or (sizes.dp,):
+        for problem in shape_problems(model, replace(sizes, dp=dp)):
+            if problem.path not in told:
+                told.add(problem.path)
+                yield problem
+
+
 def _order_problems(sizes: Parallelism) -> Iterator[Problem]:
     named = sizes.order.split("-")
     if len(set(named)) != len(named) or not set(named) <= set(AXES):
@@ -77,6 +102,7 @@ def _order_problems(sizes: Parallelism) -> Iterator[Problem]:
         return
     for axis in AXES:
         size = getattr(sizes, axis)
+        size = size if isinstance(size, int) else max(size.sizes)
         if axis not in named and size > 1:
             yield Problem(
                 "parallelism.order",
@@ -129,6 +155,9 @@ def _spec_of(body: JobBody) -> JobSpec:
         ),
         nodes=tuple(body.nodes),
         rails_required=body.rails == "required",
+        exclusive=body.exclusive,
+        segment=body.segment,
+        dp_sizes=_dp_sizes(body.parallelism) if body.parallelism else (),
         preemptible=body.preemptible,
         if_never_fits=IfNeverFits(body.if_never_fits),
         patience_s=body.patience_s,
@@ -141,6 +170,9 @@ def _spec_of(body: JobBody) -> JobSpec:
             body.failure.backoff_s,
             body.failure.hold_s,
         ),
+        model=_model_of(body.model) if body.model else None,
+        axis_weights=(body.axis_weights.model_dump(exclude_none=True) if body.axis_weights else {}),
+        grace_s=(body.checkpoint.grace_s if body.checkpoint and body.checkpoint.hook else None),
         extra=body.model_dump(mode="json", include=set(_CARRIED), exclude_none=True),
     )
 
@@ -151,11 +183,20 @@ def _sizes_of(sizes: Parallelism) -> ParallelSizes:
         tp=sizes.tp,
         cp=sizes.cp,
         pp=sizes.pp,
-        dp=sizes.dp,
+        dp=sizes.dp if isinstance(sizes.dp, int) else max(sizes.dp.sizes),
         ep=sizes.ep,
         etp=sizes.etp,
         order=(*named, *(axis for axis in AXES if axis not in named)),
     )
+
+
+def _dp_sizes(sizes: Parallelism) -> tuple[int, ...]:
+    """Ascending; empty where there is no choice."""
+    return () if isinstance(sizes.dp, int) else tuple(sorted(set(sizes.dp.sizes)))
+
+
+def _model_of(model: ModelBody) -> ModelShape:
+    return ModelShape(**model.model_dump())
 
 
 def _role_of(role: RoleBody) -> Role:
@@ -207,6 +248,8 @@ def _ceil(amount: float) -> int:
 
 def _shown(body: JobBody) -> dict[str, object]:
     shown: dict[str, object] = body.model_dump(mode="json", exclude_none=True)
+    if body.priority_class is not None:
+        del shown["priority"]
     if body.roles:
         shown["roles"] = [_shown_role(role) for role in body.roles]
     return shown

@@ -5,6 +5,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -37,6 +38,9 @@ _WANTED = {
     "model_type": "an object",
     "model_attributes_type": "an object",
 }
+_MARKS = ("[key]", "[number]", "[object]")
+"""What a path has beside fields: a key of a mapping, which kind of value a field was read as."""
+
 _LIMITS = {
     "greater_than_equal": ("at least", "ge"),
     "greater_than": ("above", "gt"),
@@ -66,6 +70,20 @@ def read_json(model: type[ModelT], body: bytes) -> ModelT:
         raise _as_problems(error, model, body) from None
     _refuse_double_keys(body)
     return found
+
+
+def seconds_of(path: str, time: str) -> float:
+    """Unix seconds of a time in RFC 3339.
+
+    Raises:
+        InvalidFields: If there is no such time, as on the 30th of February.
+    """
+    try:
+        return datetime.fromisoformat(time).timestamp()
+    except (ValueError, OverflowError):
+        raise InvalidFields(
+            Problem(path, f"found {shown(time)}; there is no such time in the calendar")
+        ) from None
 
 
 def write_json(value: object) -> bytes:
@@ -113,7 +131,7 @@ def field_problems(
     """Pydantic's errors in our words; `model` lets unknown fields name the known ones."""
     for error in errors:
         location = error["loc"]
-        parts = [p for p in location if p != "[key]"] if isinstance(location, tuple) else []
+        parts = [p for p in location if p not in _MARKS] if isinstance(location, tuple) else []
         yield Problem(path_of(parts), _message(error, parts, model))
 
 

@@ -4,17 +4,27 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from api.schemas.common import SomeSeconds, Strict, Time
+from api.schemas.common import Name, Priority, SomeSeconds, Strict, Time
 
 
 class PolicyBody(Strict):
-    """What operators tune while the service runs; sent and shown as a whole."""
+    """What operators tune while the service runs; sent and shown as a whole.
+
+    `priorities` are names for priorities, which jobs give as `priority_class`.
+    """
 
     suspect_after_s: SomeSeconds
     lost_after_s: SomeSeconds
     breaker_share: Annotated[float, Field(ge=0, le=1)]
     reserve_after_s: SomeSeconds
     order: Literal["fair_share", "shortest_first"]
+    ageing: Annotated[float, Field(gt=0, le=1_000)]
+    assumed_duration_s: SomeSeconds
+    min_run_s: Annotated[float, Field(ge=0)]
+    spare_evicted_s: Annotated[float, Field(ge=0)]
+    restart_cost_s: Annotated[float, Field(ge=0)]
+    evict_share: Annotated[float, Field(ge=0, le=1)]
+    priorities: Annotated[dict[Name, Priority], Field(max_length=100)]
     paused: bool
 
 

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 from scheduler.model.job import JobSpec, Rule
 from scheduler.model.node import FabricLevel, NodeType, RackRecord, Taint
 from scheduler.model.placement import NoFit
+from scheduler.model.plan import Eviction
 
 _JOB = TypeAdapter(JobSpec)
 _NODE_TYPE = TypeAdapter(NodeType)
@@ -19,6 +20,7 @@ _RACKS = TypeAdapter(tuple[RackRecord, ...])
 _SETS = TypeAdapter(dict[str, dict[str, tuple[str, ...]]])
 _VERDICT = TypeAdapter(NoFit)
 _RULES = TypeAdapter(tuple[Rule, ...])
+_EVICTION = TypeAdapter(Eviction)
 
 
 def dump_spec(spec: JobSpec) -> str:
@@ -84,3 +86,12 @@ def dump_rules(rules: Sequence[Rule]) -> str:
 
 def load_rules(text: str) -> tuple[Rule, ...]:
     return _RULES.validate_json(text) if text != "[]" else ()
+
+
+def dump_eviction(eviction: Eviction | None) -> str | None:
+    """How a job leaves; None while it stays."""
+    return None if eviction is None else _EVICTION.dump_json(eviction).decode()
+
+
+def load_eviction(text: str | None) -> Eviction | None:
+    return None if text is None else _EVICTION.validate_json(text)

@@ -94,6 +94,35 @@ class QueueTotals(Strict):
     pending: int
 
 
+class GangRoom(Strict):
+    """Pods, and GPUs, that one gang could have now."""
+
+    pods: int
+    gpus: int
+
+
+class DomainRoom(GangRoom):
+    """The same inside one domain of a level: the one that holds most; null when none holds any."""
+
+    level: str
+    domain: str | None
+
+
+class LargestGang(Strict):
+    """The largest gang of one shape that fits now: pods of so many GPUs each, several to a node.
+
+    `cluster`: wherever its pods lie; `within`: inside one domain of each level. Nodes that are set
+    aside or tainted, GPUs in use and those claimed for somebody are left out; quota and limits of
+    queues are not looked at. Of the 16 node types that have most nodes.
+    """
+
+    node_type: str
+    gpus_per_pod: int
+    whole_nodes: bool
+    cluster: GangRoom
+    within: list[DomainRoom]
+
+
 class Overview(Strict):
     """The cluster at a glance; `queues` are the first hundred by name."""
 
@@ -104,4 +133,5 @@ class Overview(Strict):
     health: dict[str, int]
     aside: dict[str, int]
     jobs: dict[str, int]
+    largest_gangs: list[LargestGang]
     queues: list[QueueTotals]

@@ -10,15 +10,16 @@ from sqlalchemy import Connection
 from api.store.bulk import among, insert_rows
 from api.store.ending import End, Ended, end_jobs
 from api.store.engine import Database, Transaction
-from api.store.errors import Conflict, NotFound
+from api.store.errors import Conflict, NotFound, QueueFull
 from api.store.job_rows import GPUS_OF_A_NODE, fresh_view, job_view, new_job_row, select_jobs
 from api.store.jobs import emit_submitted, name_in_use, no_job_of_key
 from api.store.keys import KnownKeys, key_row, known_keys, remember
+from api.store.queue_rows import HAS_MAX_PENDING, Pending
 from api.store.tables import jobs, node_types, queues
 from api.store.uids import new_uid
 from api.store.views import JobView, Submission
 
-Submitted: TypeAlias = tuple[JobView, bool] | Conflict | NotFound
+Submitted: TypeAlias = tuple[JobView, bool] | Conflict | NotFound | QueueFull
 """The job and whether this call made it, or why there is none."""
 
 
@@ -53,6 +54,7 @@ class _There:
         names: In use -> state and live pods of who uses it.
         largest: GPUs of the largest node type, by model; under None of all.
         jobs: Of known keys, by uid.
+        pending: Who waits; None while no queue limits that.
     """
 
     queues: frozenset[str]
@@ -60,6 +62,7 @@ class _There:
     largest: dict[str | None, int]
     keys: KnownKeys
     jobs: dict[str, JobView]
+    pending: Pending | None
 
 
 @dataclass(slots=True)
@@ -74,7 +77,7 @@ def _submit_all(tx: Transaction, submissions: Sequence[Submission]) -> list[Subm
     for submission in submissions:
         try:
             results.append(_submit(tx, there, rows, submission))
-        except (Conflict, NotFound) as error:
+        except (Conflict, NotFound, QueueFull) as error:
             results.append(error)
     insert_rows(tx.connection, jobs, rows.jobs)
     remember(tx.connection, rows.keys)
@@ -94,6 +97,9 @@ def _submit(
     at = (spec.namespace, spec.name)
     if at in there.names:
         raise name_in_use(spec, *there.names[at])
+    if there.pending is not None:
+        there.pending.check(spec.queue)
+        there.pending.add(spec.queue)
     uid = new_uid(tx.now_s)
     row = new_job_row(uid, spec, submission.body, there.largest.get(spec.gpu) or GPUS_OF_A_NODE)
     row |= emit_submitted(tx, spec, row)
@@ -108,6 +114,7 @@ def _read(tx: Transaction, submissions: Sequence[Submission]) -> _There:
     connection = tx.connection
     known = known_keys(connection, (s.idempotency for s in submissions), now_s=tx.now_s)
     asked = sorted({s.spec.queue for s in submissions})
+    is_counted = connection.execute(sa.select(HAS_MAX_PENDING)).scalar_one()
     there = sa.select(queues.c.name).where(among(connection, queues.c.name, asked))
     return _There(
         queues=frozenset(connection.execute(there).scalars()),
@@ -115,6 +122,7 @@ def _read(tx: Transaction, submissions: Sequence[Submission]) -> _There:
         largest=_largest(connection),
         keys=known,
         jobs=_jobs(connection, [uid for _, uid in known.found.values()]),
+        pending=Pending(connection) if is_counted else None,
     )
 
 

@@ -56,6 +56,24 @@ def upsert_rows(connection: Connection, table: Table, rows: Sequence[Row]) -> No
         _send(connection, _insert_sql(table, columns) + _on_conflict(table, columns), rows)
 
 
+def add_rows(connection: Connection, table: Table, rows: Sequence[Row], counted: str) -> None:
+    """Insert rows; where the primary key is there already, add to its `counted` column."""
+    if not rows:
+        return
+    columns = tuple(rows[0])
+    keys = ", ".join(c.name for c in table.primary_key.columns)
+    sums = f"{counted} = {table.name}.{counted} + excluded.{counted}"
+    then = f" ON CONFLICT ({keys}) DO UPDATE SET {sums}"
+    if connection.dialect.name == "sqlite":
+        marks = ", ".join("?" * len(columns))
+        connection.exec_driver_sql(
+            f"INSERT INTO {table.name} ({', '.join(columns)}) VALUES ({marks}){then}",
+            [tuple(row[c] for c in columns) for row in rows],
+        )
+    else:
+        _send(connection, _insert_sql(table, columns) + then, rows)
+
+
 def update_rows(connection: Connection, table: Table, key: str, rows: Sequence[Row]) -> None:
     """Set every column of `rows` but `key` in the row that has the key."""
     if not rows:

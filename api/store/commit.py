@@ -5,22 +5,28 @@ from dataclasses import dataclass, field
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from api.schemas.spec import dump_rules, dump_verdict
+from api.schemas.spec import dump_eviction, dump_rules, dump_verdict
 from api.store.bulk import among, update_rows, upsert_rows
+from api.store.claims import claim_row, put_claims
 from api.store.decisions import Entry
 from api.store.engine import Database, Transaction
 from api.store.errors import Deposed, LedgerRefused
-from api.store.fresh import Kept, Part, PodNow, drop_stale
+from api.store.fresh import claimants_without_claim, drop_stale
+from api.store.hook_events import no_longer_asked, rows_of
 from api.store.jsontext import dump_json
+from api.store.outbox import end_requests, put_deliveries
+from api.store.parts import Kept, Part, PodNow
 from api.store.rows import AnyRow
-from api.store.tables import facts, jobs, leader, pods
+from api.store.tables import claims, facts, jobs, leader, pods, windows
+from api.store.told import job_event, window_event
+from api.store.usage import accrue, ended_lives
 from api.store.views import Committed
 from scheduler.errors import StateError, invariant
 from scheduler.model.lifecycle import FINAL, LIVE_POD, JobState, PodState, check_job_move
 from scheduler.model.plan import JobMove, Plan, PodMove, PodRecord
 
-NODES_SHOWN = 32
-"""Names of nodes in the event of a binding."""
+NO_PLACE = frozenset({JobState.PENDING, JobState.RESERVED, JobState.SUSPENDED})
+"""States without pods, and so without the times of a binding."""
 
 
 @dataclass(slots=True)
@@ -30,7 +36,12 @@ class _Rows:
     jobs: list[dict[str, object]] = field(default_factory=list)
     pods: list[dict[str, object]] = field(default_factory=list)
     pod_moves: list[dict[str, object]] = field(default_factory=list)
+    claims: list[dict[str, object]] = field(default_factory=list)
+    claims_gone: list[dict[str, object]] = field(default_factory=list)
+    windows_over: list[str] = field(default_factory=list)
     facts: list[int] = field(default_factory=list)
+    deliveries: list[dict[str, object]] = field(default_factory=list)
+    requests_over: list[str] = field(default_factory=list)
 
 
 def commit(
@@ -40,6 +51,7 @@ def commit(
 
     A job is dropped from the plan, to be decided anew, when a fact about it, the job itself or a
     node that it would use is newer than the plan; with it goes whoever counted on what it frees.
+    A gang for which others leave and those others go together: all of it is written, or none.
     What would change nothing is not written: no event, no revision.
 
     Args:
@@ -47,12 +59,14 @@ def commit(
 
     Raises:
         Deposed: If the epoch is over; nothing was written.
-        LedgerRefused: If the schema refused a pod; nothing was written.
+        LedgerRefused: If the schema refused a pod or a claim; nothing was written.
+        InvariantError: If a job would leave for a gang without a place; nothing was written.
     """
     try:
         with db.write(now_s) as tx:
             _check_epoch(tx.connection, epoch)
             kept = drop_stale(tx.connection, plan)
+            _check_claimants(tx.connection, kept)
             rows = _gather(tx, kept)
             _write(tx, kept, rows)
             if entry is not None and (tx.changed or rows.facts):
@@ -62,6 +76,7 @@ def commit(
                 dropped=tuple(sorted(kept.dropped)),
                 changed=tx.changed or bool(rows.facts),
                 events=tx.counts(),
+                deliveries=len(rows.deliveries),
             )
     except sa.exc.IntegrityError as error:
         raise LedgerRefused(str(error.orig).strip().splitlines()[0]) from error
@@ -74,11 +89,18 @@ def _check_epoch(connection: Connection, epoch: int) -> None:
         raise Deposed(epoch, current)
 
 
+def _check_claimants(connection: Connection, kept: Kept) -> None:
+    without = claimants_without_claim(connection, kept)
+    invariant(not without, f"jobs would leave for {without}, for whom no place is kept")
+
+
 def _gather(tx: Transaction, kept: Kept) -> _Rows:
     rows = _Rows()
     for part in kept.parts.values():
         rows.facts += part.facts
-        if part.row is not None:
+        if part.window is not None:
+            _gather_window(tx, rows, part, part.window)
+        elif part.row is not None:
             _gather_job(tx, rows, part, part.row, kept)
     return rows
 
@@ -86,7 +108,7 @@ def _gather(tx: Transaction, kept: Kept) -> _Rows:
 def _gather_job(tx: Transaction, rows: _Rows, part: Part, row: AnyRow, kept: Kept) -> None:
     old = row._mapping
     pod_moves = [move for move in part.pod_moves if _is_news(move, kept.now[move.uid])]
-    kind, message, body = _event_of(row, part, pod_moves)
+    kind, message, body = job_event(row, part, pod_moves)
     revision = old["revision"]
     if kind:
         revision = tx.emit(
@@ -100,72 +122,52 @@ def _gather_job(tx: Transaction, rows: _Rows, part: Part, row: AnyRow, kept: Kep
         )
     verdict = _verdict_of(row, part.move)
     if kind or verdict != old["verdict"]:
-        rows.jobs.append(_job_row(row, part.move, verdict, revision=revision, now_s=tx.now_s))
-    rows.pods += [_pod_row(row, pod, revision) for pod in part.pods]
+        rows.jobs.append(_job_row(row, part, verdict, revision=revision, now_s=tx.now_s))
+    rows.pods += [_pod_row(row, pod, revision=revision, now_s=tx.now_s) for pod in part.pods]
     rows.pod_moves += [
         {"uid": m.uid, "state": m.state, "exit_code": m.exit_code, "revision": revision}
         for m in pod_moves
     ]
+    _gather_claims(rows, part, revision)
+    if old["hooks"] is not None and kind:
+        _gather_hooks(tx, rows, part, row, kept, revision)
+
+
+def _gather_hooks(
+    tx: Transaction, rows: _Rows, part: Part, row: AnyRow, kept: Kept, revision: int
+) -> None:
+    """What the job's hooks are told of this, in the same transaction."""
+    rows.deliveries += rows_of(
+        tx.connection, row, part, kept.now, revision=revision, now_s=tx.now_s
+    )
+    over = no_longer_asked(row, part.move)
+    if over is not None:
+        rows.requests_over.append(over)
+
+
+def _gather_claims(rows: _Rows, part: Part, revision: int) -> None:
+    rows.claims += [claim_row(claim, revision) for claim in part.claims]
+    replaced = {claim.uid for claim in part.claims}
+    rows.claims_gone += [
+        {"uid": uid, "gone": True, "revision": revision}
+        for uid in part.claims_gone
+        if uid not in replaced
+    ]
+
+
+def _gather_window(tx: Transaction, rows: _Rows, part: Part, name: str) -> None:
+    is_over = part.row is not None and part.row._mapping["ends_at"] <= tx.now_s
+    kind, message, body = window_event(part, is_over=is_over)
+    revision = tx.emit(
+        kind, subject_kind="reservation", name=name, uid=name, message=message, body=body
+    )
+    if is_over:
+        rows.windows_over.append(name)
+    _gather_claims(rows, part, revision)
 
 
 def _is_news(move: PodMove, now: PodNow) -> bool:
     return (move.state, move.exit_code) != (now.state, now.exit_code)
-
-
-def _event_of(
-    row: AnyRow, part: Part, pod_moves: list[PodMove]
-) -> tuple[str, str, dict[str, object]]:
-    """Kind, message and body of the one event about a job; no kind when nothing is to be told."""
-    old, move = row._mapping, part.move
-    if move is not None:
-        if (move.state, move.attempt) != (old["state"], old["attempt"]):
-            return f"job.{move.state}", _message(move, part), _body(move, part)
-        if (move.reason, move.message) != (old["reason"], old["message"]):
-            return f"job.{move.state}", move.message, _body(move, part)
-    surplus = [m for m in pod_moves if m.surplus]
-    if surplus:
-        return "job.shrunk", _shrunk_message(surplus, part), _body(move, part) | _shrunk(surplus)
-    if move is not None and dump_rules(move.broken) != old["broken"]:
-        said = ", ".join(f"{r.group or 'part'} within {r.within}" for r in move.broken)
-        return "job.rules", f"not kept: {said}" if said else "all rules are kept", {}
-    if part.pods:
-        return "job.grown", f"{len(part.pods)} pods joined", _body(move, part)
-    if pod_moves:
-        return "job.pods", _pods_message(pod_moves), {}
-    return "", "", {}
-
-
-def _message(move: JobMove, part: Part) -> str:
-    if move.state is JobState.BOUND and part.pods:
-        node_count = len({pod.node for pod in part.pods})
-        return f"{len(part.pods)} pods on {node_count} nodes"
-    return move.message
-
-
-def _body(move: JobMove | None, part: Part) -> dict[str, object]:
-    body: dict[str, object] = {}
-    if move is not None:
-        body = {"attempt": move.attempt, "reason": move.reason}
-    if part.pods:
-        names = list(dict.fromkeys(pod.node for pod in part.pods))
-        body |= {"pods": len(part.pods), "nodes": names[:NODES_SHOWN], "node_count": len(names)}
-    return body
-
-
-def _shrunk_message(surplus: list[PodMove], part: Part) -> str:
-    joined = f"; {len(part.pods)} joined" if part.pods else ""
-    return f"{len(surplus)} pods stopped, as the job is to have fewer members{joined}"
-
-
-def _shrunk(surplus: list[PodMove]) -> dict[str, object]:
-    return {"stopped": len(surplus), "stopped_uids": [m.uid for m in surplus[:NODES_SHOWN]]}
-
-
-def _pods_message(moves: list[PodMove]) -> str:
-    by_state: dict[str, int] = {}
-    for move in moves:
-        by_state[move.state] = by_state.get(move.state, 0) + 1
-    return ", ".join(f"{count} {state}" for state, count in sorted(by_state.items()))
 
 
 def _verdict_of(row: AnyRow, move: JobMove | None) -> str | None:
@@ -175,15 +177,17 @@ def _verdict_of(row: AnyRow, move: JobMove | None) -> str | None:
 
 
 def _job_row(
-    row: AnyRow, move: JobMove | None, verdict: str | None, *, revision: int, now_s: float
+    row: AnyRow, part: Part, verdict: str | None, *, revision: int, now_s: float
 ) -> dict[str, object]:
     """A job's columns after the move; all of them, so that all jobs are written at once."""
     columns = (
         "uid state reason message attempt gpus_per_pod node_type search verdict broken members "
-        "minimum bound_at started_at finished_at revision"
+        "minimum bound_at started_at finished_at could_start_at expected_start_at held evict "
+        "evicted_at revision"
     )
     new = {name: row._mapping[name] for name in columns.split()}
     new |= {"revision": revision, "verdict": verdict}
+    move = part.move
     if move is None:
         return new
     _check_move(row, move)
@@ -195,13 +199,22 @@ def _job_row(
         "gpus_per_pod": move.gpus_per_pod,
         "node_type": move.node_type,
         "broken": dump_rules(move.broken),
+        "could_start_at": move.could_start_s,
+        "expected_start_at": move.expected_start_s,
+        "held": move.held,
+        "evict": dump_eviction(move.evict),
+        "evicted_at": move.evicted_s,
     }
     if move.attempt != row._mapping["attempt"]:
         new["search"] = move.search
     elif move.verdict is not None:
         new["search"] = move.verdict.search
     if move.gpus_per_pod and not row._mapping["roles"]:
-        new["members"] = new["minimum"] = row._mapping["gpus"] // move.gpus_per_pod
+        if part.pods:
+            # An elastic gang may have started with fewer than all.
+            new["members"] = new["minimum"] = len(part.pods)
+        elif row._mapping["bound_at"] is None:
+            new["members"] = new["minimum"] = row._mapping["gpus"] // move.gpus_per_pod
     return new | _times(row, move, now_s)
 
 
@@ -217,7 +230,7 @@ def _check_move(row: AnyRow, move: JobMove) -> None:
 def _times(row: AnyRow, move: JobMove, now_s: float) -> dict[str, object]:
     old = row._mapping
     times = {name: old[name] for name in ("bound_at", "started_at", "finished_at")}
-    if move.state is JobState.PENDING:
+    if move.state in NO_PLACE:
         times |= {"bound_at": None, "started_at": None}
     elif move.attempt != old["attempt"]:
         times |= {"bound_at": now_s, "started_at": None}
@@ -228,7 +241,7 @@ def _times(row: AnyRow, move: JobMove, now_s: float) -> dict[str, object]:
     return times
 
 
-def _pod_row(row: AnyRow, pod: PodRecord, revision: int) -> dict[str, object]:
+def _pod_row(row: AnyRow, pod: PodRecord, *, revision: int, now_s: float) -> dict[str, object]:
     old = row._mapping
     roles = old["roles"].split(",")
     return {
@@ -246,6 +259,7 @@ def _pod_row(row: AnyRow, pod: PodRecord, revision: int) -> dict[str, object]:
         "state": pod.state,
         "attempt": pod.attempt,
         "exit_code": pod.exit_code,
+        "bound_at": now_s,
         "cpu_milli": pod.resources.cpu_milli,
         "memory_mib": pod.resources.memory_mib,
         "other": dump_json(dict(pod.resources.other)) if pod.resources.other else None,
@@ -256,13 +270,32 @@ def _pod_row(row: AnyRow, pod: PodRecord, revision: int) -> dict[str, object]:
 def _write(tx: Transaction, kept: Kept, rows: _Rows) -> None:
     """What leaves, then what arrives: SQLite checks the ledger row by row."""
     connection = tx.connection
+    accrue(tx, ended_lives(connection, kept, _ending(kept, rows)))
     update_rows(connection, pods, "uid", rows.pod_moves)
     _release(connection, kept, rows)
+    _write_claims(connection, kept, rows)
     upsert_rows(connection, pods, rows.pods)
     update_rows(connection, jobs, "uid", rows.jobs)
+    end_requests(tx, rows.requests_over)
+    put_deliveries(connection, rows.deliveries)
     if rows.facts:
         done = among(connection, facts.c.id, rows.facts)
         connection.execute(sa.update(facts).where(done).values(applied_at=tx.now_s))
+
+
+def _ending(kept: Kept, rows: _Rows) -> list[str]:
+    """Pods whose life ends with this plan, those that start anew elsewhere included."""
+    ended = [str(move["uid"]) for move in rows.pod_moves if move["state"] not in LIVE_POD]
+    return ended + [str(row["uid"]) for row in rows.pods if row["uid"] in kept.now]
+
+
+def _write_claims(connection: Connection, kept: Kept, rows: _Rows) -> None:
+    update_rows(connection, claims, "uid", rows.claims_gone)
+    known = [str(row["uid"]) for row in rows.claims if row["uid"] in kept.claims_now]
+    put_claims(connection, rows.claims, known)
+    if rows.windows_over:
+        over = among(connection, windows.c.name, rows.windows_over)
+        connection.execute(sa.delete(windows).where(over))
 
 
 def _release(connection: Connection, kept: Kept, rows: _Rows) -> None:

@@ -9,8 +9,10 @@ from sqlalchemy import Connection
 
 from api.store.bulk import among, insert_rows, update_rows
 from api.store.errors import Conflict, NotFound
+from api.store.hook_events import finished_rows
 from api.store.job_rows import job_view, select_jobs
 from api.store.keys import KnownKeys, key_row, known_keys, remember
+from api.store.outbox import put_deliveries
 from api.store.tables import facts, jobs
 from api.store.transaction import Transaction
 from api.store.views import IdempotencyKey, JobView
@@ -135,8 +137,23 @@ def _write(connection: Connection, rows: _Rows) -> None:
     if rows.deleted:
         connection.execute(sa.delete(jobs).where(among(connection, jobs.c.uid, rows.deleted)))
     update_rows(connection, jobs, "uid", rows.cancelled)
+    _tell_hooks(connection, rows.cancelled)
     insert_rows(connection, facts, rows.facts)
     remember(connection, rows.keys)
+
+
+def _tell_hooks(connection: Connection, cancelled: list[dict[str, object]]) -> None:
+    """Jobs that had no place end without a plan that would tell of it."""
+    if not cancelled:
+        return
+    revisions = {str(row["uid"]): int(str(row["revision"])) for row in cancelled}
+    columns = (jobs.c.uid, jobs.c.namespace, jobs.c.name, jobs.c.attempt)
+    query = sa.select(*columns, jobs.c.hooks, jobs.c.finished_at).where(
+        among(connection, jobs.c.uid, list(revisions)), jobs.c.hooks.is_not(None)
+    )
+    for row in connection.execute(query).all():
+        told = finished_rows(row, row.hooks, revision=revisions[row.uid], now_s=row.finished_at)
+        put_deliveries(connection, told)
 
 
 def _read_again(connection: Connection, rows: _Rows, results: list[Ended]) -> list[Ended]:

@@ -33,6 +33,21 @@ class Conflict(StoreError):
         super().__init__(f"{path}: {message}" if path else message)
 
 
+class QueueFull(StoreError):
+    """As many jobs wait in a queue as may; it takes more when some have started.
+
+    Attributes:
+        path, message: As of `Conflict`.
+    """
+
+    def __init__(self, queue: str, limit: int, pending: int) -> None:
+        self.path = "queue"
+        self.message = (
+            f"queue '{queue}' has a max_pending of {limit}, and {pending} jobs wait in it and below"
+        )
+        super().__init__(f"{self.path}: {self.message}")
+
+
 class Gone(StoreError):
     """Events after this revision are no longer kept.
 

@@ -9,7 +9,7 @@ from api.store.engine import Database, read_revision
 from api.store.errors import FutureRevision, Gone
 from api.store.jsontext import load_dict
 from api.store.paging import clamp
-from api.store.tables import counter, events, facts, idempotency, jobs
+from api.store.tables import claims, counter, events, facts, idempotency, jobs
 from api.store.views import EventView, Page
 
 IDEMPOTENCY_S = 24 * 3600.0
@@ -179,4 +179,5 @@ def trim_history(db: Database, *, keep: int, now_s: float) -> int:
         connection.execute(
             sa.delete(facts).where(facts.c.id <= floor, facts.c.applied_at.is_not(None))
         )
+        connection.execute(sa.delete(claims).where(claims.c.gone, claims.c.revision <= floor))
         return connection.execute(sa.delete(events).where(events.c.revision <= floor)).rowcount

@@ -1,71 +1,32 @@
 """What of a plan still stands: jobs that something newer has touched are left out of it."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from api.store.bulk import among
+from api.store.claims import NOT_GONE, claim_of
+from api.store.dependants import Dependants
 from api.store.newest import newest, newest_open_fact
-from api.store.rows import AnyRow, AnySelect
-from api.store.tables import facts, jobs, nodes, pods
+from api.store.parts import ClaimNow, Kept, Part, PodNow, new_claimant, owner_of, window_key
+from api.store.rows import AnySelect
+from api.store.tables import claims, facts, jobs, nodes, pods, windows
 from api.store.topology import map_revision_select
-from scheduler.model.lifecycle import LIVE_POD, PodState
-from scheduler.model.plan import JobMove, Plan, PodMove, PodRecord
-
-
-@dataclass(frozen=True, slots=True)
-class PodNow:
-    """A pod as the database has it."""
-
-    job: str
-    node: str
-    state: PodState
-    exit_code: int | None
-
-
-@dataclass(slots=True)
-class Part:
-    """What a plan says of one job.
-
-    Attributes:
-        row: The job as the database has it; None if its record is gone.
-        facts: Ids of facts that are taken account of.
-    """
-
-    row: AnyRow | None = None
-    move: JobMove | None = None
-    pods: list[PodRecord] = field(default_factory=list)
-    pod_moves: list[PodMove] = field(default_factory=list)
-    facts: list[int] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """The plan by job, in its order.
-
-    Attributes:
-        parts: By uid of the job, without the dropped ones.
-        now: Pods that move or start anew, as the database has them.
-        dropped: Uids of jobs left out.
-    """
-
-    parts: Mapping[str, Part]
-    now: Mapping[str, PodNow]
-    dropped: frozenset[str]
+from scheduler.model.lifecycle import PodState
+from scheduler.model.plan import Plan
 
 
 def drop_stale(connection: Connection, plan: Plan) -> Kept:
     """Leave out what is not decided on the newest facts; the caller holds the write lock."""
-    now = _read_pods(connection, plan)
-    parts = _by_job(plan, now, _jobs_of_facts(connection, plan))
-    for row in _read_jobs(connection, parts):
-        parts[row.uid].row = row
+    now, claims_now = _read_pods(connection, plan), _read_claims(connection, plan)
+    parts = _by_owner(plan, now, claims_now, _jobs_of_facts(connection, plan))
+    _read_rows(connection, parts)
     dropped = _stale(connection, plan, parts)
-    dropped = _with_dependants(parts, now, dropped)
+    if dropped:
+        dropped = Dependants(parts, now, claims_now).of(dropped)
     kept = {uid: part for uid, part in parts.items() if uid not in dropped}
-    return Kept(kept, now, frozenset(dropped))
+    return Kept(kept, now, claims_now, frozenset(dropped))
 
 
 def _read_pods(connection: Connection, plan: Plan) -> dict[str, PodNow]:
@@ -74,11 +35,20 @@ def _read_pods(connection: Connection, plan: Plan) -> dict[str, PodNow]:
     if not uids:
         return {}
     columns = (pods.c.uid, pods.c.job_uid, pods.c.node, pods.c.state, pods.c.exit_code)
-    query = sa.select(*columns).where(among(connection, pods.c.uid, uids))
+    more = (pods.c.gpu_mask, pods.c.bound_at)
+    query = sa.select(*columns, *more).where(among(connection, pods.c.uid, uids))
     return {
-        uid: PodNow(job, node, PodState(state), code)
-        for uid, job, node, state, code in connection.execute(query)
+        uid: PodNow(job, node, PodState(state), code, mask, bound_at)
+        for uid, job, node, state, code, mask, bound_at in connection.execute(query)
     }
+
+
+def _read_claims(connection: Connection, plan: Plan) -> dict[str, ClaimNow]:
+    uids = [*(claim.uid for claim in plan.claims), *plan.claims_gone]
+    if not uids:
+        return {}
+    query = sa.select(claims).where(among(connection, claims.c.uid, uids))
+    return {row.uid: ClaimNow(claim_of(row), bool(row.gone)) for row in connection.execute(query)}
 
 
 def _jobs_of_facts(connection: Connection, plan: Plan) -> dict[int, str]:
@@ -90,8 +60,11 @@ def _jobs_of_facts(connection: Connection, plan: Plan) -> dict[int, str]:
     return dict(connection.execute(query).all())
 
 
-def _by_job(
-    plan: Plan, now: Mapping[str, PodNow], job_of_fact: Mapping[int, str]
+def _by_owner(
+    plan: Plan,
+    now: Mapping[str, PodNow],
+    claims_now: Mapping[str, ClaimNow],
+    job_of_fact: Mapping[int, str],
 ) -> dict[str, Part]:
     parts: dict[str, Part] = {}
     for move in plan.job_moves:
@@ -101,18 +74,38 @@ def _by_job(
     for pod_move in plan.pod_moves:
         if pod_move.uid in now:
             parts.setdefault(now[pod_move.uid].job, Part()).pod_moves.append(pod_move)
+    for claim in plan.claims:
+        known = claims_now.get(claim.uid)
+        if known is None or known.gone or known.claim != claim:
+            parts.setdefault(owner_of(claim), Part()).claims.append(claim)
+    for uid in plan.claims_gone:
+        if uid in claims_now and not claims_now[uid].gone:
+            parts.setdefault(claims_now[uid].owner, Part()).claims_gone.append(uid)
     for id_, job in job_of_fact.items():
         parts.setdefault(job, Part()).facts.append(id_)
     return parts
 
 
-def _read_jobs(connection: Connection, uids: Iterable[str]) -> list[AnyRow]:
-    wanted = list(uids)
-    if not wanted:
-        return []
-    columns = [c for c in jobs.c if c.name not in {"spec", "body"}]
-    query = sa.select(*columns).where(among(connection, jobs.c.uid, wanted))
-    return list(connection.execute(query).all())
+def _read_rows(connection: Connection, parts: Mapping[str, Part]) -> None:
+    """Give each part its row."""
+    of_windows = {window_key(name): name for name in _window_names(parts)}
+    wanted = [uid for uid in parts if uid not in of_windows]
+    if wanted:
+        columns = [c for c in jobs.c if c.name not in {"spec", "body"}]
+        query = sa.select(*columns).where(among(connection, jobs.c.uid, wanted))
+        for row in connection.execute(query):
+            parts[row.uid].row = row
+    if of_windows:
+        for key, name in of_windows.items():
+            parts[key].window = name
+        named = among(connection, windows.c.name, list(of_windows.values()))
+        for row in connection.execute(sa.select(windows).where(named)):
+            parts[window_key(row.name)].row = row
+
+
+def _window_names(parts: Mapping[str, Part]) -> list[str]:
+    begin = window_key("")
+    return [key.removeprefix(begin) for key in parts if key.startswith(begin)]
 
 
 def _stale(connection: Connection, plan: Plan, parts: Mapping[str, Part]) -> set[str]:
@@ -123,14 +116,17 @@ def _stale(connection: Connection, plan: Plan, parts: Mapping[str, Part]) -> set
     map_changed = newer.map_revision > plan.revision
     stale: set[str] = set()
     for uid, part in parts.items():
+        arriving = bool(part.pods or part.claims)
         if part.row is None:
-            if part.move is not None or part.pods or part.pod_moves:
+            # What is left of a window that was deleted ends all the same.
+            if part.move is not None or arriving or part.pod_moves:
                 stale.add(uid)
         elif (
-            part.row._mapping["revision"] > plan.revision
+            (part.row._mapping["revision"] > plan.revision and (arriving or part.window is None))
             or uid in touched
-            or (part.pods and map_changed)  # a node may be gone, or lie elsewhere
+            or (arriving and map_changed)  # a node may be gone, or lie elsewhere
             or any(pod.node in changed for pod in part.pods)
+            or (part.window is None and any(claim.node in changed for claim in part.claims))
         ):
             stale.add(uid)
     return stale
@@ -161,24 +157,19 @@ def _changed_nodes(connection: Connection, plan: Plan) -> frozenset[str]:
     return frozenset(connection.execute(query).scalars())
 
 
-def _with_dependants(
-    parts: Mapping[str, Part], now: Mapping[str, PodNow], dropped: set[str]
-) -> set[str]:
-    """Add the jobs that would use nodes on which a dropped job's pods stay after all."""
-    all_dropped, fresh = set(dropped), dropped
-    while fresh:
-        blocked = {node for uid in fresh for node in _left_nodes(parts[uid], now)}
-        fresh = {
-            uid
-            for uid, part in parts.items()
-            if uid not in all_dropped and any(pod.node in blocked for pod in part.pods)
-        }
-        all_dropped |= fresh
-    return all_dropped
-
-
-def _left_nodes(part: Part, now: Mapping[str, PodNow]) -> list[str]:
-    """Nodes on which a part of a plan frees something."""
-    leaving = [move.uid for move in part.pod_moves if move.state not in LIVE_POD]
-    again = [pod.uid for pod in part.pods if pod.uid in now]
-    return [now[uid].node for uid in (*leaving, *again) if now[uid].state in LIVE_POD]
+def claimants_without_claim(connection: Connection, kept: Kept) -> list[str]:
+    """Gangs for which others would leave though they have neither claim nor pods there."""
+    wanted = {new_claimant(part) for part in kept.parts.values()} - {None}
+    missing = [
+        uid
+        for uid in sorted(str(uid) for uid in wanted)
+        if uid not in kept.parts or not (kept.parts[uid].claims or kept.parts[uid].pods)
+    ]
+    if not missing:
+        return []
+    query = sa.select(claims.c.uid, claims.c.job_uid).where(
+        among(connection, claims.c.job_uid, missing), NOT_GONE
+    )
+    ending = {uid for part in kept.parts.values() for uid in part.claims_gone}
+    has = {job for uid, job in connection.execute(query) if uid not in ending}
+    return [uid for uid in missing if uid not in has]

@@ -1,5 +1,7 @@
 """Imports: an inventory merged with what is there, built whole before anything is written."""
 
+from dataclasses import replace
+
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
@@ -13,10 +15,11 @@ from api.schemas.spec import (
 )
 from api.store.bulk import among, insert_rows, update_rows, upsert_rows
 from api.store.changes import changes_of
+from api.store.claims import NOT_GONE
 from api.store.engine import Database, Transaction, read_revision
 from api.store.jsontext import dump_json
 from api.store.merge import Held, Merged, merge
-from api.store.tables import cluster, node_types, node_usage, nodes
+from api.store.tables import claims, cluster, node_types, node_usage, nodes
 from api.store.topology import build_stored, keep_topology, map_revision, read_inventory
 from api.store.views import ImportResult
 from scheduler.importers.coverage import WHOLE, Coverage
@@ -92,7 +95,14 @@ def _held(connection: Connection) -> dict[str, Held]:
     columns = (node_usage.c.node, node_usage.c.gpu_mask_used)
     amounts = (node_usage.c.cpu_milli_used, node_usage.c.memory_mib_used)
     query = sa.select(*columns, *amounts).where(node_usage.c.pods > 0)
-    return {name: Held(*numbers) for name, *numbers in connection.execute(query)}
+    held = {name: Held(*numbers) for name, *numbers in connection.execute(query)}
+    of_gangs = sa.select(claims.c.node, claims.c.gpu_mask).where(
+        NOT_GONE, claims.c.job_uid.is_not(None)
+    )
+    for node, mask in connection.execute(of_gangs):
+        found = held.get(node, Held(0, by="claims of gangs"))
+        held[node] = replace(found, gpu_mask=found.gpu_mask | mask)
+    return held
 
 
 def _result(old: Inventory, merged: Merged, built: Built, revision: int) -> ImportResult:
@@ -124,6 +134,7 @@ def _write(tx: Transaction, merged: Merged) -> None:
     upsert_rows(tx.connection, node_types, types)
     created = [records[name] for name in merged.created]
     updated = [records[name] for name in merged.updated]
+    _give_way(tx.connection, merged, revision)
     insert_rows(tx.connection, nodes, [_node_row(node, revision) for node in created])
     update_rows(tx.connection, nodes, "name", [_node_row(node, revision) for node in updated])
     insert_rows(tx.connection, node_usage, [_usage_row(n, new.node_types[n.type]) for n in created])
@@ -136,6 +147,19 @@ def _write(tx: Transaction, merged: Merged) -> None:
     unused = sa.delete(node_types).where(node_types.c.name.not_in(list(new.node_types)))
     tx.connection.execute(unused)
     upsert_rows(tx.connection, cluster, [_cluster_row(new, revision)])
+
+
+def _give_way(connection: Connection, merged: Merged, revision: int) -> None:
+    """End what maintenance windows claim of nodes that change; the leader claims anew.
+
+    Claims of gangs keep their nodes as they are, so only such claims, or those that are gone, can
+    be in the way.
+    """
+    changing = among(connection, claims.c.node, merged.updated)
+    of_people = sa.and_(changing, NOT_GONE, claims.c.job_uid.is_(None))
+    connection.execute(sa.update(claims).where(of_people).values(gone=True, revision=revision))
+    removed = among(connection, claims.c.node, merged.removed)
+    connection.execute(sa.delete(claims).where(removed))
 
 
 def _emit(tx: Transaction, merged: Merged) -> int:

@@ -11,6 +11,7 @@ from api.store.engine import Database, Transaction
 from api.store.errors import Conflict, NotFound, StoreError
 from api.store.job_rows import job_view, newest_job
 from api.store.jsontext import dump_json
+from api.store.queue_rows import HAS_MAX_PENDING, Pending
 from api.store.tables import facts, jobs, pods, queues
 from api.store.views import JobView
 from scheduler.errors import Problem, StateError
@@ -20,6 +21,9 @@ from scheduler.model.plan import FactKind
 
 NO_PLACE = frozenset({JobState.PENDING, JobState.RESERVED, JobState.SUSPENDED})
 """States without pods."""
+
+UNPLANNED = frozenset({JobState.PENDING, JobState.SUSPENDED})
+"""States in which the leader has decided on nothing that other members would make wrong."""
 
 
 class Moved(StoreError):
@@ -113,9 +117,10 @@ def _check_queue(connection: Connection, view: JobView, spec: JobSpec) -> None:
                 f"change its queue, from '{view.queue}' to '{spec.queue}'",
             )
         )
-    if connection.execute(sa.select(queues.c.name).where(queues.c.name == spec.queue)).first():
-        return
-    raise NotFound("queue", spec.queue)
+    if not connection.execute(sa.select(queues.c.name).where(queues.c.name == spec.queue)).first():
+        raise NotFound("queue", spec.queue)
+    if connection.execute(sa.select(HAS_MAX_PENDING)).scalar_one():
+        Pending(connection).check(spec.queue, leaving=view.queue)
 
 
 def _check_minimum(connection: Connection, view: JobView, spec: JobSpec) -> None:
@@ -186,7 +191,7 @@ def _write(
             "gpus": spec.gpu_count,
         }
     tx.connection.execute(sa.update(jobs).where(jobs.c.uid == view.uid).values(**row))
-    if spec.roles != view.spec.roles and view.state not in NO_PLACE:
+    if spec.roles != view.spec.roles and view.state not in UNPLANNED:
         fact = {"id": revision, "kind": FactKind.RESIZE, "job_uid": view.uid, "at": tx.now_s}
         tx.connection.execute(sa.insert(facts), fact)
 

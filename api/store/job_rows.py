@@ -5,12 +5,13 @@ from collections.abc import Mapping
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from api.schemas.spec import dump_spec, load_rules, load_spec
+from api.schemas.spec import dump_spec, load_eviction, load_rules, load_spec
 from api.store.errors import NotFound
 from api.store.jsontext import dump_json, load_dict
 from api.store.rows import AnyRow, AnySelect
+from api.store.subscribers import hooks_of
 from api.store.tables import facts, jobs
-from api.store.views import JobView
+from api.store.views import JobView, Saved
 from scheduler.model.job import JobSpec, default_gpus_per_pod
 from scheduler.model.lifecycle import JobState, Reason
 from scheduler.model.plan import FactKind
@@ -25,11 +26,23 @@ _CANCELLING = (
     )
     .label("cancelling")
 )
+_ASKED_HOLD = (
+    sa.select(facts.c.kind)
+    .where(
+        facts.c.job_uid == jobs.c.uid,
+        facts.c.kind.in_((FactKind.HOLD, FactKind.RELEASE)),
+        facts.c.applied_at.is_(None),
+    )
+    .order_by(facts.c.id.desc())
+    .limit(1)
+    .scalar_subquery()
+    .label("asked_hold")
+)
 
 
 def select_jobs() -> AnySelect:
     """All that `job_view` reads."""
-    return sa.select(jobs, _CANCELLING)
+    return sa.select(jobs, _CANCELLING, _ASKED_HOLD)
 
 
 def newest_job(connection: Connection, namespace: str, name: str) -> AnyRow:
@@ -82,7 +95,18 @@ def job_view(row: AnyRow) -> JobView:
         live=r["pods_live"],
         cancelling=bool(r["cancelling"]),
         spec_revision=r["spec_revision"],
+        saved=_saved(row),
+        expected_start_at=r["expected_start_at"],
+        held=bool(r["held"]) if r["asked_hold"] is None else r["asked_hold"] == FactKind.HOLD,
+        evict=load_eviction(r["evict"]),
     )
+
+
+def _saved(row: AnyRow) -> Saved | None:
+    r = row._mapping
+    if r["saved_at"] is None or r["saved_step"] is None:
+        return None
+    return Saved(r["saved_step"], r["saved_uri"] or "", r["saved_at"])
 
 
 def new_job_row(
@@ -107,6 +131,7 @@ def new_job_row(
         "gpus": spec.gpu_count,
         "spec": dump_spec(spec),
         "body": dump_json(dict(body)),
+        "hooks": hooks_of(spec),
     }
 
 
@@ -153,6 +178,8 @@ def _counts(spec: JobSpec, node_gpus: int) -> tuple[int, int]:
     """
     if spec.parallelism is None:
         return sum(r.min for r in spec.roles), sum(r.replicas for r in spec.roles)
-    ranks = spec.gpus_per_pod or default_gpus_per_pod(spec.parallelism, node_gpus)
-    members = -(-spec.parallelism.world // ranks)
-    return members, members
+    pods = [
+        -(-sizes.world // (spec.gpus_per_pod or default_gpus_per_pod(sizes, node_gpus)))
+        for sizes in spec.all_sizes()
+    ]
+    return min(pods), max(pods)

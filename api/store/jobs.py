@@ -18,6 +18,7 @@ from api.store.job_rows import (
 )
 from api.store.keys import key_row, known_keys, remember
 from api.store.paging import clamp, encode_cursor, int_cursor, page_of
+from api.store.queue_rows import HAS_MAX_PENDING, Pending
 from api.store.rows import AnySelect
 from api.store.tables import jobs, node_types, queues
 from api.store.uids import new_uid
@@ -44,6 +45,7 @@ def submit_job(
         Conflict: If the name is in use (path `name`), or the key for another body (path
             `Idempotency-Key`).
         NotFound: If there is no such queue.
+        QueueFull: If as many jobs wait in it, or in one above it, as may.
     """
     submission = Submission(spec, body, idempotency)
     return db.grouped(lambda tx: _submit(tx, submission), now_s)
@@ -201,13 +203,18 @@ def no_job_of_key(key: IdempotencyKey) -> Conflict:
 
 
 def _check_free(connection: Connection, spec: JobSpec) -> int:
-    """Refuse an unknown queue and a name in use; GPUs of the largest node type the job may use."""
+    """GPUs of the largest node type the job may use; refuses a queue that does not take it.
+
+    A name in use is refused too.
+    """
     wanted = {"queue": spec.queue, "namespace": spec.namespace, "name": spec.name, "gpu": spec.gpu}
     found = connection.execute(_FREE, wanted).one()
     if found.queue is None:
         raise NotFound("queue", spec.queue)
     if found.state is not None:
         raise name_in_use(spec, found.state, found.pods_live)
+    if found.counted:
+        Pending(connection).check(spec.queue)
     return found.gpus or GPUS_OF_A_NODE
 
 
@@ -227,7 +234,11 @@ def _free_select() -> AnySelect:
     )
     return (
         sa.select(
-            queues.c.name.label("queue"), jobs.c.state, jobs.c.pods_live, largest.label("gpus")
+            queues.c.name.label("queue"),
+            jobs.c.state,
+            jobs.c.pods_live,
+            largest.label("gpus"),
+            HAS_MAX_PENDING.label("counted"),
         )
         .select_from(one)
         .outerjoin(queues, queues.c.name == sa.bindparam("queue"))

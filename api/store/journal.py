@@ -12,10 +12,12 @@ from typing import TypeAlias, TypeVar
 from api.schemas import decision as text
 from scheduler.cluster.world import World
 from scheduler.errors import InvariantError
-from scheduler.model.ids import JobId
+from scheduler.model.claim import Claim, Window
+from scheduler.model.ids import ClaimId, JobId
 from scheduler.model.job import JobSpec
 from scheduler.model.node import Inventory, NodeRecord
 from scheduler.model.plan import JobRecord, PodRecord
+from scheduler.model.queue import QueueRecord
 from scheduler.topology.build import build
 from scheduler.topology.tree import Topology
 
@@ -23,8 +25,40 @@ CHUNK = 500
 """Records in one line: writing it takes a millisecond or two, then others get their turn."""
 
 Item = TypeVar("Item")
-Told: TypeAlias = dict[str, str | None] | list[PodRecord] | tuple[JobRecord, bool]
-"""Why a node takes no pods; pods that changed together; a job, and whether its spec is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToldClaims:
+    """Claims that changed together."""
+
+    new: tuple[Claim, ...]
+    gone: tuple[ClaimId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ToldWindows:
+    """All maintenance windows there were."""
+
+    windows: tuple[Window, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ToldQueues:
+    """All queues there were."""
+
+    queues: tuple[QueueRecord, ...]
+
+
+Told: TypeAlias = (
+    dict[str, str | None]
+    | list[PodRecord]
+    | tuple[JobRecord, bool]
+    | ToldClaims
+    | ToldWindows
+    | ToldQueues
+)
+"""Why a node takes no pods; pods that changed together; a job, and whether its spec is known;
+claims; windows; queues."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +69,13 @@ class Frozen:
     aside: dict[str, str | None]
     jobs: list[JobRecord]
     pods: list[PodRecord]
+    claims: list[Claim]
+    windows: list[Window]
+    queues: list[QueueRecord]
+    ended: dict[JobId, str]
 
     def __len__(self) -> int:
-        return len(self.topology.nodes) + len(self.jobs) + len(self.pods)
+        return len(self.topology.nodes) + len(self.jobs) + len(self.pods) + len(self.claims)
 
     def lines(self) -> Iterator[bytes]:
         """The whole world as text."""
@@ -46,10 +84,15 @@ class Frozen:
             yield b"map-nodes " + text.dump_nodes(nodes)
         yield b"built {}"
         yield b"aside " + text.dump_aside(self.aside)
+        yield b"queues " + text.dump_queues(self.queues)
         for jobs in _chunks(self.jobs):
             yield b"jobs " + text.dump_jobs(jobs)
+        yield b"ended " + text.dump_ended(self.ended)
         for pods in _chunks(self.pods):
             yield b"pods " + text.dump_pods(pods)
+        for claims in _chunks(self.claims):
+            yield b"claims " + text.dump_claims(claims)
+        yield b"windows " + text.dump_windows(self.windows)
 
 
 class JournalWorld(World):
@@ -87,28 +130,65 @@ class JournalWorld(World):
             self.told.append(arrived)
         super().put_pods(arrived)
 
+    def put_claims(self, new: Iterable[Claim], gone: Iterable[ClaimId] = ()) -> None:
+        told = ToldClaims(tuple(new), tuple(gone))
+        if (told.new or told.gone) and not self.is_remade:
+            self.told.append(told)
+        super().put_claims(told.new, told.gone)
+
+    def set_windows(self, windows: Iterable[Window]) -> None:
+        told = ToldWindows(tuple(windows))
+        if not self.is_remade:
+            self.told.append(told)
+        super().set_windows(told.windows)
+
+    def set_queues(self, queues: Iterable[QueueRecord]) -> None:
+        told = ToldQueues(tuple(queues))
+        if not self.is_remade:
+            self.told.append(told)
+        super().set_queues(told.queues)
+
     def freeze(self) -> Frozen:
         """A copy of everything that was told so far; what is told from now on stands on it."""
         self.told, self.is_remade = [], False
         of_jobs = [pod for pods in self.pods.values() for pod in pods.values()]
         others = [pod for pod in self._held.values() if pod.uid not in self.pods.get(pod.job, {})]
-        return Frozen(self.topology, dict(self._aside), list(self.jobs.values()), of_jobs + others)
+        return Frozen(
+            topology=self.topology,
+            aside=dict(self._aside),
+            jobs=list(self.jobs.values()),
+            pods=of_jobs + others,
+            claims=list(self.claims.values()),
+            windows=list(self.windows.values()),
+            queues=list(self.queues.values()),
+            ended=self.accounts.ended(),
+        )
 
     def take(self) -> list[bytes]:
         """What was told since the last time, as text, and forget it."""
         told, self.told = self.told, []
-        return [_line(item) for item in told]
+        return [line for item in told for line in _lines(item)]
 
 
-def _line(told: Told) -> bytes:
-    if isinstance(told, dict):
-        return b"aside " + text.dump_aside(told)
-    if isinstance(told, list):
-        return b"pods " + text.dump_pods(told)
-    job, is_known = told
-    if is_known:
-        return b"standing " + text.dump_standing((job,))
-    return b"jobs " + text.dump_jobs((job,))
+def _lines(told: Told) -> Iterator[bytes]:
+    match told:
+        case dict():
+            yield b"aside " + text.dump_aside(told)
+        case list():
+            yield b"pods " + text.dump_pods(told)
+        case ToldClaims():
+            if told.gone:
+                yield b"claims-gone " + text.dump_claims_gone(told.gone)
+            if told.new:
+                yield b"claims " + text.dump_claims(told.new)
+        case ToldWindows():
+            yield b"windows " + text.dump_windows(told.windows)
+        case ToldQueues():
+            yield b"queues " + text.dump_queues(told.queues)
+        case (job, True):
+            yield b"standing " + text.dump_standing((job,))
+        case (job, _):
+            yield b"jobs " + text.dump_jobs((job,))
 
 
 class Reader:
@@ -129,15 +209,31 @@ class Reader:
                 self._nodes += text.load_nodes(body)
             case b"built":
                 self.world = World(build(text.load_map(self._map, self._nodes)).topology)
-            case b"aside":
-                for name, aside in text.load_aside(body).items():
-                    self.world.set_node(name, aside=aside)
             case b"jobs":
                 self._put(text.load_jobs(body))
             case b"standing":
                 self._put(text.load_standing(body, self._spec_of))
             case b"pods":
                 self.world.put_pods(text.load_pods(body))
+            case _:
+                self._read_other(word, body)
+
+    def _read_other(self, word: bytes, body: bytes) -> None:
+        """Lines of what is neither the map nor a job or pod."""
+        match word:
+            case b"aside":
+                for name, aside in text.load_aside(body).items():
+                    self.world.set_node(name, aside=aside)
+            case b"claims":
+                self.world.put_claims(text.load_claims(body), ())
+            case b"claims-gone":
+                self.world.put_claims((), text.load_claims_gone(body))
+            case b"ended":
+                self.world.put_ended(text.load_ended(body))
+            case b"queues":
+                self.world.set_queues(text.load_queues(body))
+            case b"windows":
+                self.world.set_windows(text.load_windows(body))
             case _:
                 raise InvariantError(f"a journal has a line of kind {word!r}")
 

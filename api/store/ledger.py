@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from api.store.claims_audit import audit_claims
 from api.store.engine import Database, read_revision
 from api.store.tables import jobs, node_usage, pods
 from scheduler.model.lifecycle import LIVE_POD, PodState
@@ -36,6 +37,8 @@ class Audit:
 
     Attributes:
         doubles: GPUs, named in words, that two live pods hold.
+        claims: How many there are.
+        claim_faults: What is wrong with them, in words.
     """
 
     revision: int
@@ -43,10 +46,12 @@ class Audit:
     pods: int
     differences: tuple[Difference, ...]
     doubles: tuple[str, ...]
+    claims: int = 0
+    claim_faults: tuple[str, ...] = ()
 
     @property
     def is_clean(self) -> bool:
-        return not (self.differences or self.doubles)
+        return not (self.differences or self.doubles or self.claim_faults)
 
 
 @dataclass(slots=True)
@@ -64,6 +69,7 @@ def audit_ledger(db: Database) -> Audit:
     with db.read() as connection:
         by_node, by_job, doubles = _add_up(connection)
         differences = [*_of_nodes(connection, by_node), *_of_jobs(connection, by_job)]
+        claims = audit_claims(connection)
         node_count = connection.execute(sa.select(sa.func.count()).select_from(node_usage))
         return Audit(
             revision=read_revision(connection),
@@ -71,6 +77,8 @@ def audit_ledger(db: Database) -> Audit:
             pods=sum(total.pods for total in by_node.values()),
             differences=tuple(differences),
             doubles=tuple(doubles),
+            claims=claims.count,
+            claim_faults=claims.faults,
         )
 
 

@@ -12,11 +12,16 @@ from scheduler.model.resources import full_mask, indices_of
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What live pods hold of one node."""
+    """What live pods hold of one node, GPUs that gangs have claimed there included.
+
+    Attributes:
+        by: Who holds it, in words.
+    """
 
     gpu_mask: int
-    cpu_milli: int
-    memory_mib: int
+    cpu_milli: int = 0
+    memory_mib: int = 0
+    by: str = "live pods"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +144,8 @@ def _keep_or_remove(
             work.nodes[node.name] = node
         elif node.name in work.held:
             work.nodes[node.name] = node
-            work.keep(node.name, f"node '{node.name}' was not given but holds live pods; it stays")
+            by = work.held[node.name].by
+            work.keep(node.name, f"node '{node.name}' was not given but holds {by}; it stays")
         else:
             work.removed.append(node.name)
 
@@ -176,7 +182,8 @@ def _loss(held: Held, kind: NodeType) -> str | None:
     """What of a node's live pods a type has no room for; a capacity of 0 is not known."""
     beyond = held.gpu_mask & ~full_mask(kind.gpus)
     if beyond:
-        return f"a live pod holds GPU {indices_of(beyond)[0]}; '{kind.name}' has {kind.gpus} GPUs"
+        holder = "a live pod" if held.by == "live pods" else "a claim"
+        return f"{holder} holds GPU {indices_of(beyond)[0]}; '{kind.name}' has {kind.gpus} GPUs"
     if 0 < kind.capacity.cpu_milli < held.cpu_milli:
         has = kind.capacity.cpu_milli / 1000
         return f"live pods hold {held.cpu_milli / 1000:g} CPUs; '{kind.name}' has {has:g}"

@@ -42,7 +42,7 @@ def list_pods(
         wanted += [jobs.c.age >= last[0], sa.tuple_(*order) > sa.tuple_(*map(sa.literal, last))]
     with db.read() as connection:
         revision = read_revision(connection)
-        query = _select().where(*wanted).order_by(*order).limit(size + 1)
+        query = select_pods().where(*wanted).order_by(*order).limit(size + 1)
         rows = connection.execute(query).all()
     return page_of(rows, size, revision=revision, view=pod_view, cursor_of=_cursor_of)
 
@@ -50,9 +50,8 @@ def list_pods(
 def pods_of(db: Database, job_uid: str) -> tuple[PodView, ...]:
     """All pods of one job, by role order and index."""
     with db.read() as connection:
-        query = (
-            _select().where(pods.c.job_uid == job_uid).order_by(pods.c.role_index, pods.c.pod_index)
-        )
+        order = (pods.c.role_index, pods.c.pod_index)
+        query = select_pods().where(pods.c.job_uid == job_uid).order_by(*order)
         return tuple(pod_view(row) for row in connection.execute(query))
 
 
@@ -110,6 +109,18 @@ def report_pod(
     return db.grouped(work, now_s)
 
 
+def report_known(
+    tx: Transaction, pod: PodView, state: PodState, exit_code: int | None
+) -> None:
+    """Write down what the agent of its node says of a pod's present attempt, if that is news.
+
+    Raises:
+        Conflict: If it has ended otherwise, or was reported to.
+    """
+    if _is_news(tx.connection, pod, state, exit_code):
+        _write_report(tx, pod, state, exit_code)
+
+
 def pod_view(row: AnyRow) -> PodView:
     """A row of the select of this module as a value."""
     r = row._mapping
@@ -140,7 +151,8 @@ def read_resources(cpu_milli: int, memory_mib: int, other: str | None) -> Resour
     return Resources(cpu_milli, memory_mib, amounts)
 
 
-def _select() -> AnySelect:
+def select_pods() -> AnySelect:
+    """Pods with the name and age of their job, as `pod_view` reads them."""
     columns = (pods, jobs.c.name.label("job_name"), jobs.c.age.label("job_age"))
     return sa.select(*columns).join(jobs, jobs.c.uid == pods.c.job_uid)
 
@@ -152,7 +164,7 @@ def _cursor_of(row: AnyRow) -> str:
 
 def _newest(connection: Connection, namespace: str, name: str) -> PodView:
     row = connection.execute(
-        _select()
+        select_pods()
         .where(pods.c.namespace == namespace, pods.c.name == name)
         .order_by(jobs.c.age.desc())
         .limit(1)

@@ -1,4 +1,4 @@
-"""Queues, plain: a tree of names with limits. What the limits mean is decided in the core."""
+"""Queues: a tree of names with quotas and limits. What they mean is decided in the core."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -6,86 +6,53 @@ from dataclasses import dataclass, fields, replace
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from api.store.engine import Database, Transaction, read_revision
+from api.store.engine import Database, Transaction
 from api.store.errors import Conflict, NotFound
-from api.store.jsontext import dump_json, load_list
-from api.store.paging import clamp, encode_cursor, str_cursor
-from api.store.rows import AnyRow
+from api.store.queue_rows import names_of, queue_row, read_queues
+from api.store.queue_views import queue_view
 from api.store.tables import jobs, queues
-from api.store.views import Page, QueueSpec, QueueView
-from scheduler.errors import Problem, SchedulerError
-from scheduler.model.lifecycle import JobState
+from api.store.views import QueueView
+from scheduler.errors import Problem, QueueError
+from scheduler.model.queue import DEFAULT_QUEUE, QueueRecord
+from scheduler.order.tree import check_queue
 
-DEFAULT_QUEUE = "default"
-"""Always there."""
-
-DEPTH_MAX = 32
-"""Queues from a root down; deeper trees than any organisation's are a mistake."""
-
-FIELDS = tuple(f.name for f in fields(QueueSpec))
+FIELDS = tuple(f.name for f in fields(QueueRecord))
 
 
-@dataclass(slots=True)
-class _Use:
-    """What a queue uses by itself or, summed, with the queues below it."""
-
-    gpus: int = 0
-    pending: int = 0
-
-
-def get_queue(db: Database, name: str) -> QueueView:
-    """A queue by its name.
-
-    Raises:
-        NotFound: If there is none.
-    """
-    with db.read() as connection:
-        return _get(connection, name)
-
-
-def read_queue(connection: Connection, name: str) -> QueueSpec:
-    """What was stated of a queue, without what it uses; cheap, for every submission.
-
-    Raises:
-        NotFound: If there is none.
-    """
-    row = connection.execute(sa.select(queues).where(queues.c.name == name)).one_or_none()
-    if row is None:
-        raise NotFound("queue", name)
-    return _spec(row)
-
-
-def list_queues(db: Database, *, limit: int = 500, cursor: str | None = None) -> Page[QueueView]:
-    """Queues by name.
-
-    Raises:
-        BadCursor: If the cursor was not given by such a list.
-    """
-    size = clamp(limit)
-    after = str_cursor(cursor) if cursor is not None else ""
-    with db.read() as connection:
-        revision = read_revision(connection)
-        views = [view for view in _views(connection) if view.name > after]
-    following = encode_cursor(views[size - 1].name) if len(views) > size else None
-    return Page(tuple(views[:size]), revision, following)
-
-
-def create_queue(db: Database, spec: QueueSpec, *, now_s: float) -> QueueView:
+def create_queue(db: Database, queue: QueueRecord, *, now_s: float) -> QueueView:
     """Make a queue.
 
     Raises:
-        Conflict: If the name is in use.
-        SchedulerError: If the parent does not exist or the tree would be too deep.
+        Conflict: If the name is in use, or the parent has jobs of its own.
+        QueueError: If the tree cannot be with it.
     """
 
     def work(tx: Transaction) -> QueueView:
-        specs = _specs(tx.connection)
-        if spec.name in specs:
-            raise Conflict("name", f"queue '{spec.name}' exists; change it, or choose another name")
-        _check_parent(spec, specs)
-        revision = _emit(tx, "queue.created", spec.name)
-        tx.connection.execute(sa.insert(queues), _row(spec) | {"revision": revision})
-        return _get(tx.connection, spec.name)
+        there = read_queues(tx.connection)
+        if queue.name in there:
+            message = f"queue '{queue.name}' exists; change it, or choose another name"
+            raise Conflict("name", message)
+        _write(tx, queue, there)
+        return queue_view(tx.connection, queue.name)
+
+    return db.grouped(work, now_s)
+
+
+def put_queue(db: Database, queue: QueueRecord, *, now_s: float) -> tuple[QueueView, bool]:
+    """Make a queue, or replace all that is stated of it.
+
+    Returns:
+        The queue, and whether it is new.
+
+    Raises:
+        Conflict: If the parent has jobs of its own.
+        QueueError: If the tree cannot be with it.
+    """
+
+    def work(tx: Transaction) -> tuple[QueueView, bool]:
+        there = read_queues(tx.connection)
+        _write(tx, queue, there)
+        return queue_view(tx.connection, queue.name), queue.name not in there
 
     return db.grouped(work, now_s)
 
@@ -93,36 +60,29 @@ def create_queue(db: Database, spec: QueueSpec, *, now_s: float) -> QueueView:
 def patch_queue(
     db: Database, name: str, changes: Mapping[str, object], *, now_s: float
 ) -> QueueView:
-    """Change only these fields of `QueueSpec`; nothing is written when nothing differs.
+    """Change only these fields of `QueueRecord`; nothing is written when nothing differs.
 
     Raises:
         NotFound: If there is no such queue.
-        SchedulerError: If the name would change, the parent does not exist, or the tree would have
-            a circle or be too deep.
+        Conflict: If the new parent has jobs of its own.
+        QueueError: If the name would change, or the tree cannot be with it.
     """
     unknown = sorted(set(changes) - set(FIELDS))
     if unknown:
         allowed = ", ".join(FIELDS)
-        raise SchedulerError(
+        raise QueueError(
             Problem(n, f"there is no such field; allowed are {allowed}") for n in unknown
         )
 
     def work(tx: Transaction) -> QueueView:
-        specs = _specs(tx.connection)
-        if name not in specs:
+        there = read_queues(tx.connection)
+        if name not in there:
             raise NotFound("queue", name)
-        changed = replace(specs[name], **dict(changes))  # type: ignore[arg-type]  # kinds are the caller's schema's
+        changed = replace(there[name], **dict(changes))  # type: ignore[arg-type]  # kinds are the caller's schema's
         if changed.name != name:
-            raise SchedulerError(Problem("name", f"queue '{name}' cannot be renamed"))
-        _check_parent(changed, specs)
-        if changed != specs[name]:
-            revision = _emit(tx, "queue.changed", name)
-            tx.connection.execute(
-                sa.update(queues)
-                .where(queues.c.name == name)
-                .values(**_row(changed), revision=revision)
-            )
-        return _get(tx.connection, name)
+            raise QueueError(Problem("name", f"queue '{name}' cannot be renamed"))
+        _write(tx, changed, there)
+        return queue_view(tx.connection, name)
 
     return db.grouped(work, now_s)
 
@@ -136,127 +96,72 @@ def delete_queue(db: Database, name: str, *, now_s: float) -> None:
     """
 
     def work(tx: Transaction) -> None:
-        specs = _specs(tx.connection)
-        if name not in specs:
+        there = read_queues(tx.connection)
+        if name not in there:
             raise NotFound("queue", name)
-        _check_unused(tx.connection, name, specs)
+        _check_unused(tx.connection, name, there)
         _emit(tx, "queue.deleted", name)
         tx.connection.execute(sa.delete(queues).where(queues.c.name == name))
 
     db.grouped(work, now_s)
 
 
-def _check_unused(connection: Connection, name: str, specs: Mapping[str, QueueSpec]) -> None:
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """Jobs of one queue itself that have not ended."""
+
+    count: int
+    example: str
+
+
+def _write(tx: Transaction, queue: QueueRecord, there: Mapping[str, QueueRecord]) -> None:
+    """Check a queue against all others and write it, if it differs from what is there."""
+    before = there.get(queue.name)
+    if queue == before:
+        return
+    check_queue(queue, there)
+    if queue.parent is not None and (before is None or queue.parent != before.parent):
+        _check_no_jobs(tx.connection, queue)
+    row = queue_row(queue)
+    if before is None:
+        revision = _emit(tx, "queue.created", queue.name)
+        tx.connection.execute(sa.insert(queues), row | {"revision": revision})
+    else:
+        revision = _emit(tx, "queue.changed", queue.name)
+        where = queues.c.name == queue.name
+        tx.connection.execute(sa.update(queues).where(where).values(**row, revision=revision))
+
+
+def _check_no_jobs(connection: Connection, queue: QueueRecord) -> None:
+    """Jobs stand in queues that have none below: else they would be their children's rivals."""
+    own = _own_jobs(connection, str(queue.parent))
+    if own is not None:
+        raise Conflict(
+            "parent",
+            f"queue '{queue.parent}' has {own.count} jobs of its own that have not ended, e.g. "
+            f"'{own.example}'; only a queue without can have queues below it, such as "
+            f"'{queue.name}'",
+        )
+
+
+def _check_unused(connection: Connection, name: str, there: Mapping[str, QueueRecord]) -> None:
     if name == DEFAULT_QUEUE:
         raise Conflict("", f"queue '{name}' is always there")
-    below = sorted(spec.name for spec in specs.values() if spec.parent == name)
+    below = [queue for queue in there.values() if queue.parent == name]
     if below:
-        raise Conflict("", f"queue '{name}' has queues below it: {', '.join(below[:5])}")
+        raise Conflict("", f"queue '{name}' has queues below it: {names_of(below)}")
+    own = _own_jobs(connection, name)
+    if own is not None:
+        raise Conflict(
+            "", f"queue '{name}' has {own.count} jobs that have not ended, e.g. '{own.example}'"
+        )
+
+
+def _own_jobs(connection: Connection, name: str) -> _Own | None:
     unended = sa.and_(jobs.c.queue == name, jobs.c.holds_name)
-    count = connection.execute(sa.select(sa.func.count()).where(unended)).scalar_one()
-    if count:
-        raise Conflict("", f"queue '{name}' has {count} jobs that have not ended")
-
-
-def _check_parent(spec: QueueSpec, specs: Mapping[str, QueueSpec]) -> None:
-    """Follow the parents up: they exist, end, and are not too many."""
-    depth, at = 1, spec.parent
-    while at is not None:
-        if at == spec.name:
-            raise SchedulerError(Problem("parent", f"queue '{spec.name}' would lie below itself"))
-        if at not in specs:
-            raise SchedulerError(Problem("parent", f"queue '{at}' does not exist"))
-        depth, at = depth + 1, specs[at].parent
-    depth += _height(spec.name, specs)
-    if depth > DEPTH_MAX:
-        raise SchedulerError(
-            Problem(
-                "parent",
-                f"queue '{spec.name}' would make a tree of {depth} levels; at most {DEPTH_MAX}",
-            )
-        )
-
-
-def _height(name: str, specs: Mapping[str, QueueSpec]) -> int:
-    """Levels of queues below a queue."""
-    row, height = [name], -1
-    while row:
-        height += 1
-        row = [spec.name for spec in specs.values() if spec.parent in row]
-    return height
-
-
-def _get(connection: Connection, name: str) -> QueueView:
-    for view in _views(connection):
-        if view.name == name:
-            return view
-    raise NotFound("queue", name)
-
-
-def _views(connection: Connection) -> list[QueueView]:
-    rows = connection.execute(sa.select(queues).order_by(queues.c.name)).all()
-    specs = {row.name: _spec(row) for row in rows}
-    totals = _totals(connection, specs)
-    return [
-        QueueView(
-            name=row.name,
-            parent=row.parent,
-            quota_gpus=row.quota_gpus,
-            limit_gpus=row.limit_gpus,
-            weight=row.weight,
-            max_priority=row.max_priority,
-            namespaces=specs[row.name].namespaces,
-            used_gpus=totals[row.name].gpus,
-            pending=totals[row.name].pending,
-            revision=row.revision,
-        )
-        for row in rows
-    ]
-
-
-def _totals(connection: Connection, specs: Mapping[str, QueueSpec]) -> dict[str, _Use]:
-    """Use of every queue with the queues below it."""
-    pending = sa.func.count().filter(jobs.c.state == JobState.PENDING)
-    query = sa.select(jobs.c.queue, sa.func.sum(jobs.c.gpus_held), pending)
-    totals = {name: _Use() for name in specs}
-    for name, gpus, count in connection.execute(
-        query.where(jobs.c.holds_name).group_by(jobs.c.queue)
-    ):
-        at: str | None = name
-        while at is not None and at in totals:
-            totals[at].gpus += int(gpus)
-            totals[at].pending += count
-            at = specs[at].parent
-    return totals
-
-
-def _specs(connection: Connection) -> dict[str, QueueSpec]:
-    return {row.name: _spec(row) for row in connection.execute(sa.select(queues))}
-
-
-def _spec(row: AnyRow) -> QueueSpec:
-    r = row._mapping
-    return QueueSpec(
-        name=r["name"],
-        parent=r["parent"],
-        quota_gpus=r["quota_gpus"],
-        limit_gpus=r["limit_gpus"],
-        weight=r["weight"],
-        max_priority=r["max_priority"],
-        namespaces=tuple(str(name) for name in load_list(r["namespaces"])),
-    )
-
-
-def _row(spec: QueueSpec) -> dict[str, object]:
-    return {
-        "name": spec.name,
-        "parent": spec.parent,
-        "quota_gpus": spec.quota_gpus,
-        "limit_gpus": spec.limit_gpus,
-        "weight": spec.weight,
-        "max_priority": spec.max_priority,
-        "namespaces": dump_json(list(spec.namespaces)),
-    }
+    first = sa.func.min(jobs.c.namespace + "/" + jobs.c.name)
+    count, example = connection.execute(sa.select(sa.func.count(), first).where(unended)).one()
+    return _Own(count, example) if count else None
 
 
 def _emit(tx: Transaction, kind: str, name: str) -> int:

@@ -7,18 +7,22 @@ from typing import TypeAlias
 import sqlalchemy as sa
 from sqlalchemy import Column, ColumnElement, Connection
 
-from api.schemas.spec import load_rules, load_spec
+from api.schemas.spec import load_eviction, load_rules, load_spec
+from api.store.claims import claim_of, read_claims
 from api.store.engine import Database
 from api.store.newest import newest, newest_open_fact
 from api.store.nodes import aside_of
 from api.store.pods import read_resources
 from api.store.policy import parse_policy, policy_body
+from api.store.queue_rows import read_queues
 from api.store.rows import AnyRow, AnySelect
-from api.store.tables import counter, events, facts, jobs, nodes, pods
+from api.store.tables import claims, counter, events, facts, jobs, nodes, pods, queues, windows
 from api.store.topology import map_revision_select, read_topology
+from api.store.windows import WINDOWS_GONE, read_windows
 from scheduler.cluster.world import World
 from scheduler.errors import InvariantError
-from scheduler.model.ids import JobId, NodeId, PodId
+from scheduler.model.claim import Claim
+from scheduler.model.ids import ClaimId, JobId, NodeId, PodId
 from scheduler.model.job import JobSpec
 from scheduler.model.lifecycle import FINAL, LIVE_POD, JobState, PodState, Reason
 from scheduler.model.plan import Fact, FactKind, JobRecord, PodRecord
@@ -35,6 +39,15 @@ _JOB_COLUMNS = (
     jobs.c.gpus_per_pod,
     jobs.c.node_type,
     jobs.c.broken,
+    jobs.c.submitted_at,
+    jobs.c.bound_at,
+    jobs.c.started_at,
+    jobs.c.saved_at,
+    jobs.c.could_start_at,
+    jobs.c.expected_start_at,
+    jobs.c.held,
+    jobs.c.evict,
+    jobs.c.evicted_at,
 )
 _POD_COLUMNS = (
     pods.c.uid,
@@ -63,6 +76,7 @@ def _between(column: Column[int]) -> ColumnElement[bool]:
 
 
 JOB_DELETED = "job.deleted"
+QUEUE_DELETED = "queue.deleted"
 _UNENDED = jobs.c.state.not_in(sorted(FINAL))
 
 
@@ -77,6 +91,7 @@ _CHANGED_JOBS = (
     .where(_between(jobs.c.revision))
     .order_by(jobs.c.age)
 )
+_CHANGED_CLAIMS = sa.select(claims).where(_between(claims.c.revision)).order_by(claims.c.uid)
 _DELETED = sa.select(events.c.uid).where(_between(events.c.revision), events.c.kind == JOB_DELETED)
 _OPEN_FACTS = sa.select(facts).where(facts.c.applied_at.is_(None)).order_by(facts.c.id)
 
@@ -100,13 +115,18 @@ def load_snapshot(db: Database, make_world: Callable[[Topology], World] = World)
         news = _read_news(connection, -1)
         world = make_world(read_topology(db, connection).topology)
         _set_nodes(world, connection, (0, news.revision))
+        world.set_queues(read_queues(connection).values())
         query = sa.select(*_JOB_COLUMNS, jobs.c.spec).where(_UNENDED).order_by(jobs.c.age)
         for row in connection.execute(query):
             world.put_job(_job_record(row, load_spec(row.spec)))
-        # Live pods of jobs that ended hold their GPUs too.
+        # Live pods of jobs that ended hold their GPUs too, and their queues are charged for them.
+        ended = sa.select(jobs.c.uid, jobs.c.queue).where(~_UNENDED, jobs.c.pods_live > 0)
+        world.put_ended({JobId(uid): queue for uid, queue in connection.execute(ended)})
         wanted = sa.or_(_UNENDED, pods.c.state.in_(sorted(LIVE_POD)))
         held = sa.select(*_POD_COLUMNS).join(jobs, jobs.c.uid == pods.c.job_uid).where(wanted)
         world.put_pods(_pod_record(row) for row in connection.execute(held))
+        world.put_claims(read_claims(connection), ())
+        world.set_windows(read_windows(connection))
         world.facts = _open_facts(connection)
     policy = parse_policy(news.policy)
     world.paused = policy.paused
@@ -144,17 +164,29 @@ def _apply(db: Database, connection: Connection, world: World, news: "_News") ->
     since = world.revision
     span = (since + 1, news.revision)
     changed = _changed_pods(connection, span) if news.pods else []
+    claimed, released = _changed_claims(connection, span) if news.claims else ([], [])
+    # What ends does so first: pods may come where a claim was, or a job that is gone by now.
+    world.put_claims((), released)
+    if news.deleted:
+        _forget_deleted(world, connection, span)
     if news.map_revision > since:
         # What left does so first: the new map may have no room for it any more.
         world.put_pods(pod for pod in changed if not pod.is_live)
-        world.set_topology(read_topology(db, connection).topology)
+        topology = read_topology(db, connection).topology
+        # Claims on nodes that are gone are deleted with them, and no row tells.
+        homeless = (c.uid for c in world.claims.values() if c.node not in topology.node_index)
+        world.put_claims((), list(homeless))
+        world.set_topology(topology)
     if news.nodes:
         _set_nodes(world, connection, span)
+    if news.queues or news.queue_gone:
+        world.set_queues(read_queues(connection).values())
     if news.jobs:
         _put_changed_jobs(world, connection, span)
     world.put_pods(changed)
-    if news.deleted:
-        _forget_deleted(world, connection, span)
+    world.put_claims(claimed, ())
+    if news.windows or news.window_gone:
+        world.set_windows(read_windows(connection))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +197,8 @@ class _News:
         policy: As stored.
         facts: Whether any waits to be taken account of.
         deleted: Whether the record of a job was.
+        window_gone: Whether a maintenance window was withdrawn or is over.
+        queue_gone: Whether a queue was deleted.
     """
 
     revision: int
@@ -174,7 +208,12 @@ class _News:
     jobs: bool
     pods: bool
     nodes: bool
+    claims: bool
+    windows: bool
+    queues: bool
     deleted: bool
+    window_gone: bool
+    queue_gone: bool
 
 
 def _read_news(connection: Connection, since: int) -> _News:
@@ -183,17 +222,25 @@ def _read_news(connection: Connection, since: int) -> _News:
 
 def _news_select() -> AnySelect:
     since = sa.bindparam("since", type_=sa.BigInteger)
-    changed = (newest(table.c.revision) > since for table in (jobs, pods, nodes))
+    followed = (jobs, pods, nodes, claims, windows, queues)
+    changed = (newest(table.c.revision) > since for table in followed)
     return sa.select(
         sa.select(counter.c.revision).scalar_subquery(),
         map_revision_select(),
         policy_body(),
         newest_open_fact() > 0,
         *changed,
-        sa.exists().where(
-            events.c.revision.between(since + 1, sa.select(counter.c.revision).scalar_subquery()),
-            events.c.kind == JOB_DELETED,
-        ),
+        _happened(since, JOB_DELETED),
+        _happened(since, *WINDOWS_GONE),
+        _happened(since, QUEUE_DELETED),
+    )
+
+
+def _happened(since: ColumnElement[int], *kinds: str) -> ColumnElement[bool]:
+    current = sa.select(counter.c.revision).scalar_subquery()
+    return sa.exists().where(
+        events.c.revision.between(since + 1, current),
+        sa.or_(*(events.c.kind == kind for kind in kinds)),
     )
 
 
@@ -211,6 +258,13 @@ def _bounds(span: Span) -> dict[str, int]:
 
 def _changed_pods(connection: Connection, span: Span) -> list[PodRecord]:
     return [_pod_record(row) for row in connection.execute(_CHANGED_PODS, _bounds(span))]
+
+
+def _changed_claims(connection: Connection, span: Span) -> tuple[list[Claim], list[ClaimId]]:
+    """Those that are there, and those that are not any more."""
+    rows = connection.execute(_CHANGED_CLAIMS, _bounds(span)).all()
+    there = [claim_of(row) for row in rows if not row.gone]
+    return there, [ClaimId(row.uid) for row in rows if row.gone]
 
 
 def _put_changed_jobs(world: World, connection: Connection, span: Span) -> None:
@@ -236,6 +290,7 @@ def _forget_deleted(world: World, connection: Connection, span: Span) -> None:
         known = world.jobs.get(uid)
         if known is not None:
             world.put_pods(replace(p, state=PodState.CANCELLED) for p in world.live_pods(uid))
+            world.put_claims((), [c.uid for c in world.claims.values() if c.job == uid])
             world.put_job(replace(known, state=JobState.CANCELLED))
 
 
@@ -250,24 +305,36 @@ def _open_facts(connection: Connection) -> list[Fact]:
             attempt=row.attempt,
             pod_state=PodState(row.pod_state) if row.pod_state is not None else None,
             exit_code=row.exit_code,
+            request_id=row.request_id or "",
         )
         for row in connection.execute(_OPEN_FACTS)
     ]
 
 
 def _job_record(row: AnyRow, spec: JobSpec) -> JobRecord:
-    r = row._mapping
+    """A row that begins with `_JOB_COLUMNS`; by position, as a restart reads very many."""
+    uid, state, age, reason, message, attempt, gpus_per_pod, node_type, broken, *later = row
+    submitted, bound, started, saved, could_start, expected, held, evict, evicted, *_ = later
     return JobRecord(
-        uid=JobId(r["uid"]),
+        uid=JobId(uid),
         spec=spec,
-        state=JobState(r["state"]),
-        age=r["age"],
-        reason=Reason(r["reason"]) if r["reason"] is not None else None,
-        message=r["message"],
-        attempt=r["attempt"],
-        gpus_per_pod=r["gpus_per_pod"],
-        node_type=r["node_type"],
-        broken=load_rules(r["broken"]),
+        state=JobState(state),
+        age=age,
+        reason=None if reason is None else Reason(reason),
+        message=message,
+        attempt=attempt,
+        gpus_per_pod=gpus_per_pod,
+        node_type=node_type,
+        broken=load_rules(broken),
+        submitted_s=submitted,
+        bound_s=bound,
+        started_s=started,
+        saved_s=saved,
+        could_start_s=could_start,
+        expected_start_s=expected,
+        held=bool(held),
+        evict=load_eviction(evict),
+        evicted_s=evicted,
     )
 
 

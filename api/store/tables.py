@@ -142,6 +142,7 @@ node_usage = sa.Table(
     sa.CheckConstraint("pods >= 0", name="pods"),
 )
 
+# quota_by_model, limit_by_model: GPUs by model, as JSON.
 queues = sa.Table(
     "queues",
     metadata,
@@ -152,13 +153,46 @@ queues = sa.Table(
     sa.Column("weight", sa.Double, nullable=False, server_default="1"),
     sa.Column("max_priority", sa.BigInteger),
     sa.Column("namespaces", sa.Text, nullable=False, server_default="[]"),
+    sa.Column("quota_by_model", sa.Text, nullable=False, server_default="{}"),
+    sa.Column("limit_by_model", sa.Text, nullable=False, server_default="{}"),
+    sa.Column("max_pending", sa.BigInteger),
+    sa.Column("closed", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("revision", sa.BigInteger, nullable=False, index=True),
+)
+
+# What pods that ended have used, in thousandths of a GPU-second, by month (UTC, `2026-12`); what
+# live pods use is not in it. Neither follows what becomes of a job's record.
+usage = sa.Table(
+    "usage",
+    metadata,
+    sa.Column("month", Name, primary_key=True),
+    sa.Column("queue", Name, primary_key=True),
+    sa.Column("namespace", Name, primary_key=True),
+    sa.Column("gpu", Name, primary_key=True),
+    sa.Column("gpu_ms", sa.BigInteger, nullable=False),
+    sa.CheckConstraint("gpu_ms >= 0", name="sign"),
+)
+
+usage_jobs = sa.Table(
+    "usage_jobs",
+    metadata,
+    sa.Column("month", Name, primary_key=True),
+    sa.Column("job_uid", Name, primary_key=True),
+    sa.Column("gpu", Name, primary_key=True),
+    sa.Column("queue", Name, nullable=False),
+    sa.Column("namespace", Name, nullable=False),
+    sa.Column("name", Name, nullable=False),
+    sa.Column("gpu_ms", sa.BigInteger, nullable=False),
+    sa.CheckConstraint("gpu_ms >= 0", name="sign"),
+    sqlite_with_rowid=False,
 )
 
 # queue: without a foreign key; a job that ended may outlive it. spec: the core's JobSpec.
 # gpus_per_pod: of the placement of a parallel job; 0 before. roles: names in order,
 # comma-separated; '' for a parallel job.
 # pods_live, pods_running, gpus_held: kept by triggers on pods.
+# saved_*: the last checkpoint that the job told of. evict: the core's Eviction; NULL = stays.
+# hooks: who is told of the job, see hook_events.py; NULL = nobody.
 jobs = sa.Table(
     "jobs",
     metadata,
@@ -192,6 +226,15 @@ jobs = sa.Table(
     sa.Column("pods_live", sa.Integer, nullable=False, server_default="0"),
     sa.Column("pods_running", sa.Integer, nullable=False, server_default="0"),
     sa.Column("gpus_held", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("saved_at", sa.Double),
+    sa.Column("saved_step", sa.BigInteger),
+    sa.Column("saved_uri", sa.Text),
+    sa.Column("could_start_at", sa.Double),
+    sa.Column("expected_start_at", sa.Double),
+    sa.Column("held", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("evict", sa.Text),
+    sa.Column("evicted_at", sa.Double),
+    sa.Column("hooks", sa.Text),
     sa.Column(
         "holds_name",
         sa.Boolean,
@@ -228,6 +271,7 @@ pods = sa.Table(
     sa.Column("state", sa.Text, nullable=False),
     sa.Column("attempt", sa.Integer, nullable=False),
     sa.Column("exit_code", sa.Integer),
+    sa.Column("bound_at", sa.Double),
     sa.Column("cpu_milli", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("memory_mib", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("other", sa.Text),
@@ -238,6 +282,68 @@ pods = sa.Table(
     sa.UniqueConstraint("job_uid", "role_index", "pod_index"),
     sa.Index("ix_pods_namespace_name", "namespace", "name"),
     sa.Index("ix_pods_node", "node"),
+)
+
+# GPUs kept for a gang that is not bound there, or for people. A claim that ended stays as `gone`
+# until history is trimmed, so that followers learn of it; nothing is refused on its account.
+claims = sa.Table(
+    "claims",
+    metadata,
+    sa.Column("uid", Name, primary_key=True),
+    sa.Column("why", sa.Text, nullable=False),
+    sa.Column("node", Name, sa.ForeignKey("nodes.name"), nullable=False),
+    sa.Column("gpu_mask", sa.BigInteger, nullable=False),
+    sa.Column("job_uid", sa.Text, sa.ForeignKey("jobs.uid", ondelete="CASCADE"), index=True),
+    sa.Column("window_name", Name, nullable=False, server_default=""),
+    sa.Column("starts_at", sa.Double, nullable=False),
+    sa.Column("until_at", sa.Double),
+    sa.Column("role", sa.Text, nullable=False, server_default=""),
+    sa.Column("pod_index", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("first_rank", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("cpu_milli", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("memory_mib", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("other", sa.Text),
+    sa.Column("gone", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("revision", sa.BigInteger, nullable=False, index=True),
+    sa.CheckConstraint("gpu_mask >= 0", name="mask_sign"),
+    sa.CheckConstraint("cpu_milli >= 0 AND memory_mib >= 0", name="resources_sign"),
+    sa.CheckConstraint(
+        "starts_at >= 0 AND (until_at IS NULL OR until_at > starts_at)", name="times"
+    ),
+    sa.CheckConstraint("(job_uid IS NULL) <> (window_name = '')", name="owner"),
+    sa.CheckConstraint("(why = 'maintenance') = (job_uid IS NULL)", name="why"),
+    sa.Index(
+        "ix_claims_node",
+        "node",
+        sqlite_where=sa.text("NOT gone"),
+        postgresql_where=sa.text("NOT gone"),
+    ),
+)
+
+# Maintenance windows. nodes: their names as a JSON list.
+windows = sa.Table(
+    "windows",
+    metadata,
+    sa.Column("name", Name, primary_key=True),
+    sa.Column("nodes", sa.Text, nullable=False),
+    sa.Column("starts_at", sa.Double, nullable=False),
+    sa.Column("ends_at", sa.Double, nullable=False),
+    sa.Column("why", sa.Text, nullable=False, server_default=""),
+    sa.Column("revision", sa.BigInteger, nullable=False, index=True),
+    sa.CheckConstraint("starts_at < ends_at", name="times"),
+)
+
+# Sessions of agents; that of the largest number is a node's newest, older ones are turned away.
+# seen_at is of the service's clock, and may be a second behind.
+leases = sa.Table(
+    "leases",
+    metadata,
+    sa.Column("node", Name, sa.ForeignKey("nodes.name", ondelete="CASCADE"), primary_key=True),
+    sa.Column("session", sa.Text, primary_key=True),
+    sa.Column("number", sa.BigInteger, nullable=False),
+    sa.Column("boot_id", sa.Text, nullable=False),
+    sa.Column("started_at", sa.Double, nullable=False),
+    sa.Column("seen_at", sa.Double, nullable=False),
 )
 
 # What callers and nodes say happened; id is the revision of its event. The leader applies them.
@@ -251,6 +357,7 @@ facts = sa.Table(
     sa.Column("attempt", sa.Integer, nullable=False, server_default="0"),
     sa.Column("pod_state", sa.Text),
     sa.Column("exit_code", sa.Integer),
+    sa.Column("request_id", sa.Text),
     sa.Column("at", sa.Double, nullable=False),
     sa.Column("applied_at", sa.Double),
     sa.Index(
@@ -265,6 +372,58 @@ facts = sa.Table(
         "id",
         sqlite_where=sa.text("applied_at IS NULL"),
         postgresql_where=sa.text("applied_at IS NULL"),
+    ),
+)
+
+# What jobs have saved. nodes: names of those that hold copies, as a JSON list; none = kept
+# elsewhere.
+checkpoints = sa.Table(
+    "checkpoints",
+    metadata,
+    sa.Column("job_uid", sa.Text, sa.ForeignKey("jobs.uid", ondelete="CASCADE"), primary_key=True),
+    sa.Column("revision", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("step", sa.BigInteger, nullable=False),
+    sa.Column("uri", sa.Text, nullable=False),
+    sa.Column("tier", sa.Text, nullable=False, server_default=""),
+    sa.Column("nodes", sa.Text, nullable=False, server_default="[]"),
+    sa.Column("request_id", sa.Text),
+    sa.Column("at", sa.Double, nullable=False),
+    sa.CheckConstraint("step >= 0", name="step_sign"),
+)
+
+# The outbox: what hooks are to be told, written with the event it is about. number: that event's
+# revision x 64 + which of the job's hooks. lane: what is delivered one after the other. Without a
+# foreign key: that a job ended is told also when its record is gone.
+deliveries = sa.Table(
+    "deliveries",
+    metadata,
+    sa.Column("number", Revision, primary_key=True, autoincrement=False),
+    sa.Column("id", sa.Text, nullable=False, unique=True),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("job_uid", sa.Text, nullable=False, index=True),
+    sa.Column("namespace", sa.Text, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("url", sa.Text, nullable=False),
+    sa.Column("lane", Name, nullable=False),
+    sa.Column("body", sa.Text, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("attempts", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("request_id", sa.Text),
+    sa.Column("grace_s", sa.Double),
+    sa.Column("at", sa.Double, nullable=False),
+    sa.Column("due_at", sa.Double, nullable=False),
+    sa.Column("asked_at", sa.Double),
+    sa.Column("done_at", sa.Double),
+    sa.Column("status", sa.Integer),
+    sa.Column("error", sa.Text, nullable=False, server_default=""),
+    sa.CheckConstraint("state IN ('pending', 'delivered', 'dead', 'withdrawn')", name="state"),
+    sa.CheckConstraint("attempts >= 0", name="attempts"),
+    sa.Index(
+        "ix_deliveries_open",
+        "lane",
+        "number",
+        sqlite_where=sa.text("state = 'pending'"),
+        postgresql_where=sa.text("state = 'pending'"),
     ),
 )
 

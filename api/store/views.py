@@ -11,6 +11,8 @@ from api.store.changes import NO_CHANGES, Changes
 from scheduler.model.job import JobSpec, Rule
 from scheduler.model.lifecycle import JobState, PodState, Reason
 from scheduler.model.node import Health, Taint
+from scheduler.model.plan import Eviction
+from scheduler.model.queue import QueueRecord
 from scheduler.model.resources import Resources
 
 Item = TypeVar("Item")
@@ -28,6 +30,15 @@ class Page(Generic[Item]):
     items: tuple[Item, ...]
     revision: int
     next: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A checkpoint that a job told of."""
+
+    step: int
+    uri: str
+    at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +63,10 @@ class JobView:
         live: Pods that hold their GPUs.
         cancelling: A cancel was asked for and the leader has yet to act on it.
         spec_revision: Of the last change of what was asked for; `age` before the first.
+        saved: The last checkpoint that it told of.
+        expected_start_at: Forecast of its start; None while none is known.
+        held: It may not start until it is released, or was asked not to.
+        evict: How it leaves, while it does.
     """
 
     uid: str
@@ -83,6 +98,10 @@ class JobView:
     live: int = 0
     cancelling: bool = False
     spec_revision: int = 0
+    saved: Saved | None = None
+    expected_start_at: float | None = None
+    held: bool = False
+    evict: Eviction | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,41 +187,33 @@ class NodeUsage:
 
 
 @dataclass(frozen=True, slots=True)
-class QueueSpec:
-    """A queue as an operator states it; None = no limit of that kind.
-
-    Attributes:
-        namespaces: That may use it; empty = any.
-    """
-
-    name: str
-    parent: str | None = None
-    quota_gpus: int | None = None
-    limit_gpus: int | None = None
-    weight: float = 1.0
-    max_priority: int | None = None
-    namespaces: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class QueueView:
-    """A queue as it stands.
+    """A queue as it stands; all that it uses and who is in it with the queues below it.
 
     Attributes:
-        used_gpus: Held by live pods of its jobs and of the queues below it.
-        pending: Pending jobs, its own and of the queues below it.
+        queue: As it was stated.
+        used_gpus: Held by live pods of its jobs.
+        used_by_model: The same by GPU model, models without any left out.
+        borrowed_gpus, lent_gpus: In use beyond its quota; of its quota not in use, so that others
+            may have them. None without a quota.
+        share: Dominant share / weight, as the order of the line compares it.
+        pending: Jobs that wait for a place.
+        running: Jobs with live pods.
     """
 
-    name: str
-    parent: str | None
-    quota_gpus: int | None
-    limit_gpus: int | None
-    weight: float
-    max_priority: int | None
-    namespaces: tuple[str, ...]
+    queue: QueueRecord
     used_gpus: int
+    used_by_model: Mapping[str, int]
+    borrowed_gpus: int | None
+    lent_gpus: int | None
+    share: float
     pending: int
+    running: int
     revision: int
+
+    @property
+    def name(self) -> str:
+        return self.queue.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,9 +293,11 @@ class Committed:
         dropped: Jobs left out because something newer than the plan touched them or their nodes.
         changed: Whether anything was written.
         events: How many of each kind were written, e.g. {"job.bound": 3}.
+        deliveries: How many messages to hooks were written.
     """
 
     revision: int
     dropped: tuple[str, ...] = ()
     changed: bool = False
     events: Mapping[str, int] = field(default_factory=dict)
+    deliveries: int = 0

@@ -124,7 +124,7 @@ def _apply_one(session: Session, document: Document, how: How) -> None:
     if document.content is Content.JOB:
         submit_document(session, document, is_dry=how.is_dry)
         return
-    from client.http import json_body
+    from client.calls import json_body
 
     is_foreign, raw = document.content is Content.FOREIGN, document.raw
     kind = "text/plain" if is_foreign else "application/yaml"

@@ -4,8 +4,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from client.cli.table import Column
-from client.cli.text import age, clean, ranges, state_colour
-from client.shapes import Domain, Event, Job, Node, Pod, Queue, Rule, Subject, Taint
+from client.cli.text import age, clean, ranges, state_colour, until
+from client.shapes import (
+    Checkpoint,
+    Claim,
+    Delivery,
+    Domain,
+    Event,
+    Job,
+    Node,
+    Pod,
+    Queue,
+    Reservation,
+    Rule,
+    Subject,
+    Taint,
+)
 
 T = TypeVar("T")
 
@@ -16,8 +30,10 @@ NODE_LEVEL = "node"
 """The level that a node's own name stands for; it needs no column."""
 
 
-def job_columns(*, with_namespace: bool) -> list[Column[Job]]:
+def job_columns(jobs: Sequence[Job] = (), *, with_namespace: bool) -> list[Column[Job]]:
+    """With the expected start where it is known of one of the jobs."""
     namespace: list[Column[Job]] = [Column("NAMESPACE", lambda job: job.get("namespace"))]
+    starts: list[Column[Job]] = [Column("START", lambda job: until(job.get("expected_start")))]
     return [
         *(namespace if with_namespace else []),
         Column("NAME", lambda job: job.get("name")),
@@ -27,6 +43,7 @@ def job_columns(*, with_namespace: bool) -> list[Column[Job]]:
         Column("QUEUE", lambda job: job.get("queue")),
         Column("PRIORITY", lambda job: job.get("priority")),
         Column("AGE", lambda job: age(job.get("submitted_at"))),
+        *(starts if any(job.get("expected_start") for job in jobs) else []),
         Column("MIN", lambda job: job.get("minimum"), wide=True),
         Column("PER-POD", lambda job: job.get("gpus_per_pod") or None, wide=True),
         Column("NODE-TYPE", lambda job: job.get("node_type"), wide=True),
@@ -41,6 +58,8 @@ def job_state(job: Job) -> str:
     state, reason = job.get("state", ""), job.get("reason")
     if job.get("never") and state == "pending":
         reason = "never"
+    if job.get("held") and state == "pending":
+        reason = "held"
     return f"{state}({reason})" if reason else state
 
 
@@ -157,9 +176,18 @@ def queue_columns() -> list[Column[Queue]]:
         Column("LIMIT", lambda queue: queue.get("limit_gpus")),
         Column("PENDING", lambda queue: queue.get("pending")),
         Column("WEIGHT", lambda queue: queue.get("weight")),
+        Column("BORROWED", lambda queue: queue.get("borrowed_gpus"), wide=True),
+        Column("LENT", lambda queue: queue.get("lent_gpus"), wide=True),
+        Column("SHARE", lambda queue: share_text(queue.get("share")), wide=True),
+        Column("RUNNING", lambda queue: queue.get("running"), wide=True),
+        Column("CLOSED", lambda queue: queue.get("closed"), wide=True),
         Column("MAX-PRIORITY", lambda queue: queue.get("max_priority"), wide=True),
         Column("NAMESPACES", lambda queue: ",".join(queue.get("namespaces") or []), wide=True),
     ]
+
+
+def share_text(share: float | None) -> str | None:
+    return None if share is None else f"{share:.3f}"
 
 
 def event_columns() -> list[Column[Event]]:
@@ -194,3 +222,33 @@ def _level_columns(items: Sequence[T], places: Callable[[T], Places]) -> list[Co
 
 def _level_column(level: str, places: Callable[[T], Places]) -> Column[T]:
     return Column(clean(level).upper(), lambda item: places(item).get(level))
+
+
+def reservation_columns() -> list[Column[Reservation]]:
+    return [
+        Column("NAME", lambda it: it.get("name")),
+        Column("STATE", lambda it: it.get("state")),
+        Column("NODES", lambda it: len(it.get("nodes") or [])),
+        Column("KEPT", lambda it: it.get("claimed")),
+        Column("STARTS", lambda it: it.get("starts_at")),
+        Column("ENDS", lambda it: it.get("ends_at")),
+        Column("WHY", lambda it: it.get("why")),
+        Column("NAMES", lambda it: ",".join(it.get("nodes") or []), wide=True),
+    ]
+
+
+def claim_columns(*, of_all: bool = False) -> list[Column[Claim]]:
+    """Of one job's claims, or `of_all` with whose they are."""
+    whose: list[Column[Claim]] = [
+        Column("FOR", lambda claim: claim.get("job") or claim.get("reservation"))
+    ]
+    return [
+        *(whose if of_all else []),
+        Column("WHY", lambda claim: claim.get("why")),
+        Column("NODE", lambda claim: claim.get("node")),
+        Column("GPUS", lambda claim: ranges(claim.get("gpus") or [])),
+        Column("ROLE", lambda claim: claim.get("role")),
+        Column("INDEX", lambda claim: claim.get("index")),
+        Column("FROM", lambda claim: claim.get("starts_at") or "now"),
+        Column("UNTIL", lambda claim: claim.get("until"), wide=True),
+    ]

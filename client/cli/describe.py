@@ -1,6 +1,6 @@
 """`yardctl describe`: all that is known of one job, node or queue."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Annotated
 
@@ -13,12 +13,15 @@ from client.cli.options import NamespaceOption, OutputOption, ServerOption
 from client.cli.output import write_object
 from client.cli.session import Session, open_session
 from client.cli.table import Column, T, Table, write_pairs
-from client.cli.text import age, clean, out, ranges, state_colour
+from client.cli.text import age, clean, out, ranges, state_colour, until
 from client.cli.verdict import reason_text, spread, verdict_pairs
 from client.shapes import Event, Job, Node, Pod, Queue
 
 LIVE = {"bound", "running", "terminating", "lost"}
 """States of a pod that holds its GPUs."""
+
+CLAIMING = {"reserved", "recovering"}
+"""States of a job for which GPUs are kept."""
 
 PODS_SHOWN = 40
 EVENTS_SHOWN = 10
@@ -62,6 +65,8 @@ def _job(session: Session, text: str) -> None:
     write_pairs(_job_pairs(job, live))
     if job.get("state") in WAITING:
         _write_verdict(session, where)
+    if job.get("state") in CLAIMING or (job.get("spec") or {}).get("spares"):
+        _write_claims(session, where)
     if live:
         out("\nPods:")
         listed = columns.pod_columns(live, with_namespace=False)
@@ -79,12 +84,13 @@ def _job_pairs(job: Job, pods: Sequence[Pod]) -> Iterator[tuple[str, object]]:
     yield "State", columns.job_state(job)
     if job.get("message") and job.get("state") not in WAITING:
         yield "Message", job.get("message")
+    yield from _way(job)
     yield "Queue", job.get("queue")
     yield (
         "Priority",
         f"{job.get('priority')}{'' if job.get('preemptible', True) else ', not preemptible'}",
     )
-    yield "Shape", _shape(job.get("spec") or {})
+    yield "Shape", shape_text(job.get("spec") or {})
     yield "Rules", [_spec_rule(rule) for rule in _list_of(job.get("spec") or {}, "topology")]
     yield "GPUs", job.get("gpus")
     running, members = job.get("running", 0), job.get("members", 0)
@@ -107,14 +113,35 @@ def _job_pairs(job: Job, pods: Sequence[Pod]) -> Iterator[tuple[str, object]]:
             yield name, _when(stamp)
 
 
-def _shape(spec: dict[str, object]) -> object:
+def _way(job: Job) -> Iterator[tuple[str, object]]:
+    """Whether it is held, when it may start, and how it leaves; nothing where nothing is so."""
+    if job.get("held"):
+        yield "Held", "until it is released"
+    if stamp := job.get("expected_start"):
+        yield "Expected start", f"{stamp} ({until(stamp)})"
+    if leaves := job.get("evicting"):
+        deadline = f", until {leaves['deadline']}" if leaves.get("deadline") else ""
+        why = f": {leaves['why']}" if leaves.get("why") else ""
+        yield "Leaves", f"{leaves.get('step')}{deadline}, then {leaves.get('then')}{why}"
+    if saved := job.get("saved"):
+        yield "Saved", f"step {saved.get('step')} at {saved.get('uri')}, {_when(saved.get('at'))}"
+
+
+def shape_text(spec: dict[str, object]) -> object:
     """`tp 8, pp 8, dp 16`, or a line for each role."""
     parallel = spec.get("parallelism")
     if isinstance(parallel, dict):
-        sizes = [(axis, parallel.get(axis)) for axis in ("tp", "cp", "pp", "dp", "ep", "etp")]
+        axes = ("tp", "cp", "pp", "dp", "ep", "etp")
+        sizes = [(axis, _size(parallel.get(axis))) for axis in axes]
         told = [f"{axis} {size}" for axis, size in sizes if size not in {None, 1}]
         return ", ".join(told) or "1 rank"
     return [_role_text(role) for role in _list_of(spec, "roles")]
+
+
+def _size(value: object) -> object:
+    """One size, or those that the job may start with, as in `8 or 16`."""
+    sizes = value.get("sizes") if isinstance(value, dict) else None
+    return " or ".join(map(str, sizes)) if isinstance(sizes, list) else value
 
 
 def _role_text(role: dict[str, object]) -> str:
@@ -135,6 +162,15 @@ def _spec_rule(rule: dict[str, object]) -> str:
 
 def _when(stamp: str | None) -> str | None:
     return f"{stamp} ({age(stamp)} ago)" if stamp else None
+
+
+def _write_claims(session: Session, where: tuple[str, str]) -> None:
+    claims = list(session.client.claims(namespace=where[0], job=where[1]))
+    if claims:
+        out("\nKept for it:")
+        _write_table(columns.claim_columns(), claims[:PODS_SHOWN])
+        if len(claims) > PODS_SHOWN:
+            out(f"  ... and {len(claims) - PODS_SHOWN} more")
 
 
 def _write_verdict(session: Session, where: tuple[str, str]) -> None:
@@ -201,13 +237,27 @@ def _queue(session: Session, name: str) -> None:
 def _queue_pairs(queue: Queue) -> Iterator[tuple[str, object]]:
     yield "Name", queue.get("name")
     yield "Parent", queue.get("parent")
+    yield "Closed", queue.get("closed")
     yield "GPUs in use", queue.get("used_gpus")
+    yield from _by_model("  of", queue.get("used_by_model"))
     yield "Quota", queue.get("quota_gpus")
+    yield from _by_model("  of", queue.get("quota_by_model"))
+    yield "Borrowed", queue.get("borrowed_gpus")
+    yield "Lent", queue.get("lent_gpus")
     yield "Limit", queue.get("limit_gpus")
+    yield from _by_model("  of", queue.get("limit_by_model"))
     yield "Weight", queue.get("weight")
+    yield "Share", columns.share_text(queue.get("share"))
     yield "Max priority", queue.get("max_priority")
+    yield "Max pending", queue.get("max_pending")
     yield "Namespaces", ", ".join(queue.get("namespaces") or []) or "any"
     yield "Jobs pending", queue.get("pending")
+    yield "Jobs with a place", queue.get("running")
+
+
+def _by_model(word: str, gpus: Mapping[str, int] | None) -> Iterator[tuple[str, object]]:
+    for model, number in (gpus or {}).items():
+        yield f"{word} {clean(model)}", number
 
 
 def _write_events(events: Sequence[Event]) -> None:

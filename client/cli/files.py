@@ -33,6 +33,8 @@ _MODEL = re.compile(rb"^(?:blocks|switches)[ \t]*:", re.MULTILINE)
 class Content(Enum):
     JOB = auto()
     INVENTORY = auto()
+    WHATIF = auto()
+    """Jobs and changes as `/v1/whatif` takes them."""
     FOREIGN = auto()
     """An inventory in a format that only the service knows how to read."""
 
@@ -81,11 +83,14 @@ def _files(path: Path) -> list[Path]:
     return found
 
 
-def read_documents(names: Sequence[str], *, with_foreign: bool = False) -> list[Document]:
+def read_documents(
+    names: Sequence[str], *, with_foreign: bool = False, with_whatif: bool = False
+) -> list[Document]:
     """Every document of the files, in order, with what it is.
 
     Args:
         with_foreign: Take a file that shows no sign of being ours for one of another format.
+        with_whatif: Take what has `changes`, or `jobs`, for the body of a what-if.
 
     Raises:
         InputError: If a file is not YAML, or a document is neither a job nor an inventory.
@@ -96,7 +101,7 @@ def read_documents(names: Sequence[str], *, with_foreign: bool = False) -> list[
         for document in (
             [Document(name, Content.FOREIGN, {}, raw)]
             if with_foreign and is_foreign(raw)
-            else _documents(name, raw)
+            else _documents(name, raw, with_whatif=with_whatif)
         )
     ]
 
@@ -108,21 +113,23 @@ def is_foreign(raw: bytes) -> bool:
     return not is_map and not _OURS.search(head)
 
 
-def _documents(name: str, raw: bytes) -> list[Document]:
+def _documents(name: str, raw: bytes, *, with_whatif: bool) -> list[Document]:
     values = [value for value in _parsed(name, raw) if value is not None]
     if not values:
         raise InputError(f"{name}: nothing in it")
     if len(values) == 1:
-        return [_document(name, values[0], raw)]
+        return [_document(name, values[0], raw, with_whatif=with_whatif)]
     return [
-        _document(f"{name} document {number}", value, None)
+        _document(f"{name} document {number}", value, None, with_whatif=with_whatif)
         for number, value in enumerate(values, 1)
     ]
 
 
-def _document(source: str, value: object, raw: bytes | None) -> Document:
+def _document(source: str, value: object, raw: bytes | None, *, with_whatif: bool) -> Document:
     if not isinstance(value, dict):
         raise InputError(f"{source}: a job or an inventory is a mapping, not a {_kind(value)}")
+    if with_whatif and ("changes" in value or "jobs" in value):
+        return Document(source, Content.WHATIF, value)
     if "name" in value and ("parallelism" in value or "roles" in value):
         return Document(source, Content.JOB, value)
     if "levels" in value or "nodes" in value:

@@ -9,6 +9,7 @@ import typer
 from client.cli import columns
 from client.cli.complaints import complain
 from client.cli.kinds import (
+    CLAIM,
     DOMAIN,
     EVENT,
     INVENTORY,
@@ -18,6 +19,7 @@ from client.cli.kinds import (
     POD,
     QUEUE,
     RACK,
+    RESERVATION,
     Kind,
     split_things,
 )
@@ -82,15 +84,17 @@ def get(
         typer.Argument(
             metavar="KIND",
             help="KIND [NAME]..., or KIND/NAME...; kinds: jobs, pods (po), nodes (no), racks, "
-            "domains (dom), queues (q), events (ev), inventory (inv).",
+            "domains (dom), queues (q), reservations (res), claims, deliveries, events (ev), inventory (inv).",
             show_default=False,
         ),
     ],
     *,
     queue: Annotated[str | None, typer.Option(metavar="NAME", help="Jobs of a queue.")] = None,
     state: Annotated[str | None, typer.Option(metavar="STATE", help="Jobs in a state.")] = None,
-    job: Annotated[str | None, typer.Option(metavar="JOB", help="Pods of a job.")] = None,
-    node: Annotated[str | None, typer.Option(metavar="NODE", help="Pods on a node.")] = None,
+    job: Annotated[str | None, typer.Option(metavar="JOB", help="Pods or claims of a job.")] = None,
+    node: Annotated[
+        str | None, typer.Option(metavar="NODE", help="Pods or claims on a node.")
+    ] = None,
     level: Annotated[
         str | None, typer.Option(metavar="LEVEL", help="Domains of a level; of all without.")
     ] = None,
@@ -131,8 +135,8 @@ def _check_options(asked: Asked, *, is_watched: bool) -> None:
     idle = [
         (filters.queue, "--queue", (JOB,)),
         (filters.state, "--state", (JOB,)),
-        (filters.job, "--job", (POD, EVENT)),
-        (filters.node, "--node", (POD,)),
+        (filters.job, "--job", (POD, CLAIM, EVENT)),
+        (filters.node, "--node", (POD, CLAIM)),
         (filters.level, "--level", (DOMAIN,)),
         (asked.session.options.labels, "-l", (NODE,)),
         (is_watched or None, "-w", (JOB,)),
@@ -141,6 +145,8 @@ def _check_options(asked: Asked, *, is_watched: bool) -> None:
         if value is not None and kind not in kinds:
             words = " and ".join(other.plural for other in kinds)
             raise typer.BadParameter(f"{option} is for {words}, not for {kind.plural}")
+    if asked.names and kind is CLAIM:
+        raise typer.BadParameter("claims have no names; see --job and --node")
     if asked.names and kind is EVENT:
         raise typer.BadParameter("events have no names; see --job and yardctl events --since")
     if asked.names and kind is INVENTORY:
@@ -161,7 +167,7 @@ def _jobs(asked: Asked) -> None:
         )
         found = Found(pages, lambda: pages.revision)
     with_namespace = session.options.all_namespaces
-    _show(asked, found, lambda _: columns.job_columns(with_namespace=with_namespace))
+    _show(asked, found, lambda first: columns.job_columns(first, with_namespace=with_namespace))
 
 
 def _pods(asked: Asked) -> None:
@@ -224,6 +230,41 @@ def _queues(asked: Asked) -> None:
     _show(asked, found, lambda _: columns.queue_columns())
 
 
+def _reservations(asked: Asked) -> None:
+    client = asked.session.client
+    if asked.names:
+        found = _by_name(asked.names, client.reservation)
+    else:
+        pages = client.reservations()
+        found = Found(pages, lambda: pages.revision)
+    _show(asked, found, lambda _: columns.reservation_columns())
+
+
+def _claims(asked: Asked) -> None:
+    session, filters = asked.session, asked.filters
+    namespace, job = None, None
+    if filters.job is not None:
+        namespace, job = session.job_name(filters.job)
+    pages = session.client.claims(namespace=namespace, job=job, node=filters.node)
+    _show(asked, Found(pages, lambda: pages.revision), lambda _: columns.claim_columns(of_all=True))
+
+
+def _deliveries(asked: Asked) -> None:
+    session, filters = asked.session, asked.filters
+    if asked.names:
+        _show(
+            asked,
+            _by_name(asked.names, session.client.delivery),
+            lambda _: columns.delivery_columns(),
+        )
+        return
+    namespace, job = session.options.namespace, None
+    if filters.job is not None:
+        namespace, job = session.job_name(filters.job)
+    pages = session.client.deliveries(namespace=namespace, job=job, state=filters.state)
+    _show(asked, Found(pages, lambda: pages.revision), lambda _: columns.delivery_columns())
+
+
 def _events(asked: Asked) -> None:
     from client.cli.events import show_events
 
@@ -251,6 +292,9 @@ _SHOW: Mapping[Kind, Callable[[Asked], None]] = {
     RACK: _racks,
     DOMAIN: _domains,
     QUEUE: _queues,
+    RESERVATION: _reservations,
+    DELIVERY: _deliveries,
+    CLAIM: _claims,
     EVENT: _events,
     INVENTORY: _inventory,
 }
@@ -350,5 +394,6 @@ def _nothing(asked: Asked) -> str:
 
 def reference(kind: Kind, item: Mapping[str, object]) -> str:
     """What other commands take: `node/n001`, `job/research/llama-70b`."""
-    parts = [kind.name, item.get("namespace") if kind.namespaced else None, item.get("name")]
+    name = item.get("name") or item.get("uid")
+    parts = [kind.name, item.get("namespace") if kind.namespaced else None, name]
     return "/".join(str(part) for part in parts if part)

@@ -28,10 +28,13 @@ NODE = Kind("node", "nodes", ("no",))
 RACK = Kind("rack", "racks")
 DOMAIN = Kind("domain", "domains", ("dom",))
 QUEUE = Kind("queue", "queues", ("q",))
+CLAIM = Kind("claim", "claims")
+RESERVATION = Kind("reservation", "reservations", ("res",))
+DELIVERY = Kind("delivery", "deliveries")
 EVENT = Kind("event", "events", ("ev",))
 INVENTORY = Kind("inventory", "inventory", ("inv",))
 
-KINDS = (JOB, POD, NODE, RACK, DOMAIN, QUEUE, EVENT, INVENTORY)
+KINDS = (JOB, POD, NODE, RACK, DOMAIN, QUEUE, RESERVATION, CLAIM, DELIVERY, EVENT, INVENTORY)
 _BY_WORD = {word: kind for kind in KINDS for word in (kind.name, kind.plural, *kind.short)}
 
 

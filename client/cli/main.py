@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 
 from client.cli import (
     apply,
+    control,
     delete,
     describe,
     events,
@@ -17,8 +18,12 @@ from client.cli import (
     get,
     nodes,
     placement,
+    queue,
+    reserve,
     submit,
     tree,
+    usage,
+    whatif,
 )
 from client.cli.complaints import complain
 from client.cli.options import (
@@ -106,9 +111,18 @@ app.command("delete")(delete.delete)
 app.command("placement")(placement.placement)
 app.command("explain")(explain.explain)
 app.command("tree")(tree.tree)
+app.command("whatif")(whatif.whatif)
 app.command("cordon")(nodes.cordon)
 app.command("uncordon")(nodes.uncordon)
 app.command("events")(events.events)
+app.command("hold")(control.hold)
+app.command("release")(control.release)
+app.command("suspend")(control.suspend)
+app.command("resume")(control.resume)
+app.command("requeue")(control.requeue)
+app.command("reserve")(reserve.reserve)
+app.add_typer(queue.app)
+app.command("usage")(usage.usage)
 
 
 @app.command()

@@ -1,6 +1,7 @@
 """`yardctl placement`: where a job's pods are."""
 
 import json
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated
 
@@ -20,8 +21,12 @@ class Format(StrEnum):
     MAP = "map"
     JSON = "json"
     YAML = "yaml"
-    HOSTFILE = "hostfile"
     TORCHRUN = "torchrun"
+    HOSTFILE = "hostfile"
+    RANKFILE = "rankfile"
+    SLURM = "slurm"
+    MEGATRON = "megatron"
+    NCCL = "nccl"
 
 
 def placement(
@@ -63,8 +68,8 @@ def _write_map(session: Session, found: Placement) -> None:
     out(clean(f"domains used: {spread(pods)}"))
     if found.get("search") == "bounded":
         out("search: cut short; a better place may have been missed")
-    if found.get("regret") is not None:
-        out(f"regret: {shown(found['regret'])}")
+    for line in _price_lines(found):
+        out(line)
     out()
     levels = session.client.topology().get("levels", [])[:-1]
     for line in draw_map(levels, session.client.nodes(), pods):
@@ -89,7 +94,30 @@ def _write_groups(groups: dict[str, Group], levels: list[str]) -> None:
         *(_span_column(level) for level in spanned),
         Column("RAIL-TRUE", lambda item: _rail_text(item[1])),
     ]
+    if any(group.get("seconds") is not None for group in groups.values()):
+        columns += [
+            Column("MB/STEP", lambda item: _scaled(item[1].get("bytes_per_step"), 1e-6)),
+            Column("MS/STEP", lambda item: _scaled(item[1].get("seconds"), 1e3)),
+            Column("EXPOSED", lambda item: _scaled(item[1].get("exposed_s"), 1e3)),
+            Column("BOTTLENECK", lambda item: item[1].get("bottleneck")),
+        ]
     Table(columns).write(groups.items())
+
+
+def _price_lines(found: Placement) -> Iterator[str]:
+    """What a training step is predicted to spend talking, and how far that is from the best."""
+    seconds = found.get("inter_node_s")
+    if seconds is not None:
+        yield (
+            f"between nodes: {1e3 * seconds:.4g} ms a step, by table {found.get('cost_table')}"
+            + (" (assumed; state `model` for real bytes)" if found.get("assumed") else "")
+        )
+    if found.get("regret") is not None:
+        yield f"regret: {shown(found['regret'])}"
+
+
+def _scaled(value: float | None, factor: float) -> str | None:
+    return None if value is None else f"{value * factor:.4g}"
 
 
 def _span_column(level: str) -> Column[tuple[str, Group]]:

@@ -106,6 +106,15 @@ def age(stamp: str | None) -> str:
     return "-" if since_s is None else duration(now_s() - since_s)
 
 
+def until(stamp: str | None) -> str:
+    """How long until then: `in 3m12s`; `now` for what is past, `-` when not known."""
+    at_s = unix_s(stamp)
+    if at_s is None:
+        return "-"
+    left_s = at_s - now_s()
+    return f"in {duration(left_s)}" if left_s >= 1 else "now"
+
+
 def duration(seconds: float) -> str:
     """A length of time as kubectl writes it: finer where it is short; never negative."""
     whole = max(0, int(seconds))

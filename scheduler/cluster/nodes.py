@@ -1,4 +1,8 @@
-"""What is free on every node, kept by node index; edits are logged so that counts can follow."""
+"""What is free on every node, kept by node index; edits are logged so that counts can follow.
+
+GPUs are held by pods or kept by claims. A claim may keep GPUs that a pod still holds: when the pod
+leaves they are not free but *vacant*, and only whoever the claim is for may have them.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,18 +17,24 @@ LOG_LIMIT = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What one pod holds of one node."""
+    """What one pod holds of one node; `exclusive` = no other job may have pods there."""
 
     node_index: int
     gpu_mask: int
     resources: Resources
+    exclusive: bool = False
 
 
 class NodeTable:
     """Free GPUs, CPUs, memory and other resources of every node.
 
     Attributes:
-        free: Mask of GPUs no pod holds, by node index, whether or not the node may be used.
+        free: Mask of GPUs no pod holds and no claim keeps, by node index, whether or not the node
+            may be used.
+        claimed: Mask of GPUs that claims keep, of nodes that have claims.
+        vacant: Of those, the GPUs that no pod holds.
+        exclusive: Nodes that one job has to itself.
+        own: Nodes of the job that is being placed, which it may share with itself.
         aside: Why the node takes no new pods, or None.
         log: Node indices in the order they were edited; `log_start` is the number of the first
             entry.
@@ -33,11 +43,15 @@ class NodeTable:
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
         self.free = [full_mask(t.gpus) for t in topology.types]
+        self.claimed: dict[int, int] = {}
+        self.vacant: dict[int, int] = {}
         self.cpu_milli = [t.capacity.cpu_milli for t in topology.types]
         self.memory_mib = [t.capacity.memory_mib for t in topology.types]
         self.other = [dict(t.capacity.other) for t in topology.types]
         self.aside: list[str | None] = [None] * topology.node_count
         self.pod_count = [0] * topology.node_count
+        self.exclusive: set[int] = set()
+        self.own: set[int] = set()
         self.log: list[int] = []
         self.log_start = 0
 
@@ -47,18 +61,62 @@ class NodeTable:
         return self.log_start + len(self.log)
 
     def hold(self, held: Held) -> None:
-        """Take what a pod holds; it must be free."""
+        """Take what a pod holds; it must be free, or kept by a claim and held by nobody."""
         node, mask = held.node_index, held.gpu_mask
+        if node in self.claimed:
+            kept = mask & self.vacant[node]
+            self.vacant[node] ^= kept
+            mask ^= kept
         invariant(self.free[node] & mask == mask, f"GPUs {mask:b} of node {node} are not all free")
         self.free[node] ^= mask
+        if held.exclusive:
+            self.exclusive.add(node)
         self._count(node, held.resources, -1)
 
     def release(self, held: Held) -> None:
-        """Give back what a pod held."""
+        """Give back what a pod held: to the claim that keeps it, else to all."""
         node, mask = held.node_index, held.gpu_mask
+        if node in self.claimed:
+            kept = mask & self.claimed[node]
+            invariant(self.vacant[node] & kept == 0, f"GPUs {kept:b} of node {node} are vacant")
+            self.vacant[node] |= kept
+            mask ^= kept
         invariant(self.free[node] & mask == 0, f"GPUs {mask:b} of node {node} are free already")
         self.free[node] |= mask
         self._count(node, held.resources, 1)
+
+    def claim(self, held: Held) -> None:
+        """Keep GPUs, CPUs and memory from everybody; pods may still hold them, no claim may."""
+        node, mask = held.node_index, held.gpu_mask
+        before = self.claimed.get(node, 0)
+        invariant(before & mask == 0, f"GPUs {mask:b} of node {node} are claimed already")
+        if mask:
+            self.claimed[node] = before | mask
+            self.vacant[node] = self.vacant.get(node, 0) | self.free[node] & mask
+            self.free[node] &= ~mask
+        if held.exclusive:
+            self.exclusive.add(node)
+        self._count(node, held.resources, -1, pods=0)
+
+    def unclaim(self, held: Held) -> None:
+        """Let go of what `claim` keeps."""
+        node, mask = held.node_index, held.gpu_mask
+        before = self.claimed.get(node, 0)
+        invariant(before & mask == mask, f"GPUs {mask:b} of node {node} are not claimed")
+        if mask:
+            vacant = self.vacant[node] & mask
+            if before == mask:
+                del self.claimed[node], self.vacant[node]
+            else:
+                self.claimed[node] = before ^ mask
+                self.vacant[node] ^= vacant
+            self.free[node] |= vacant
+        self._count(node, held.resources, 1, pods=0)
+
+    def is_vacant(self, held: Held) -> bool:
+        """Whether every GPU of a claim is held by nobody any more."""
+        mask = held.gpu_mask
+        return not mask or self.vacant.get(held.node_index, 0) & mask == mask
 
     def set_aside(self, node: int, reason: str | None) -> None:
         if self.aside[node] != reason:
@@ -71,8 +129,22 @@ class NodeTable:
             return None
         return self.log[version - self.log_start :]
 
-    def _count(self, node: int, resources: Resources, sign: int) -> None:
-        self.pod_count[node] -= sign
+    def set_own(self, nodes: Iterable[int]) -> None:
+        """Say on which nodes the job that is being placed has pods."""
+        before, self.own = self.own, set(nodes)
+        for node in sorted(before ^ self.own):
+            self._touch(node)
+
+    def keeps_out(self, node: int, *, exclusive: bool) -> bool:
+        """Whether the pods there, or the new ones, are of a job that shares with no other."""
+        if not (exclusive or node in self.exclusive) or node in self.own:
+            return False
+        return self.pod_count[node] > 0 or node in self.claimed
+
+    def _count(self, node: int, resources: Resources, sign: int, *, pods: int = 1) -> None:
+        self.pod_count[node] -= sign * pods
+        if not self.pod_count[node] and node not in self.claimed:
+            self.exclusive.discard(node)
         self.cpu_milli[node] += sign * resources.cpu_milli
         self.memory_mib[node] += sign * resources.memory_mib
         for name, amount in resources.other:

@@ -1,6 +1,6 @@
 """Edits on the node table that can be rolled back, and the counts that follow them."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from scheduler.cluster.nodes import Held, NodeTable
 from scheduler.cluster.view import Shape, View
@@ -19,7 +19,8 @@ class Trial:
     def __init__(self, table: NodeTable) -> None:
         self.table = table
         self._views: dict[Shape, View] = {}
-        self._done: list[tuple[Held, bool]] = []
+        self._done: list[tuple[Callable[[Held], None], Held]] = []
+        """What undoes each edit, newest last."""
 
     def view(self, shape: Shape) -> View:
         """Counts of a shape as of now."""
@@ -38,22 +39,27 @@ class Trial:
 
     def hold(self, held: Held) -> None:
         self.table.hold(held)
-        self._done.append((held, True))
+        self._done.append((self.table.release, held))
 
     def hold_places(self, places: Iterable[PodPlace]) -> None:
         """Take what each pod of a placement would hold."""
         for place in places:
-            self.hold(Held(place.node_index, place.gpu_mask, place.resources))
+            self.hold(Held(place.node_index, place.gpu_mask, place.resources, place.exclusive))
 
     def release(self, held: Held) -> None:
         self.table.release(held)
-        self._done.append((held, False))
+        self._done.append((self.table.hold, held))
+
+    def claim(self, held: Held) -> None:
+        self.table.claim(held)
+        self._done.append((self.table.unclaim, held))
+
+    def unclaim(self, held: Held) -> None:
+        self.table.unclaim(held)
+        self._done.append((self.table.claim, held))
 
     def roll_back(self, mark: int) -> None:
         """Undo every edit since the mark."""
         while len(self._done) > mark:
-            held, was_hold = self._done.pop()
-            if was_hold:
-                self.table.release(held)
-            else:
-                self.table.hold(held)
+            undo, held = self._done.pop()
+            undo(held)

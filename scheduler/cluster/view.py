@@ -13,6 +13,7 @@ from scheduler.cluster.nodes import NodeTable
 from scheduler.model.job import Toleration
 from scheduler.model.node import Taint, TaintEffect
 from scheduler.model.resources import NOTHING, Resources
+from scheduler.topology.dead_rails import gpus_on
 from scheduler.topology.tree import Topology
 
 
@@ -27,6 +28,10 @@ class Shape:
         labels: Labels the node must have, sorted.
         nodes: Names of the only nodes allowed; empty = any.
         named: Indices of levels at which the node must have a place, since a rule binds there.
+        mask: The GPUs of every pod, where all are to have the same; 0 = any.
+        dead_allowed: Rails that may be dead where the pod's GPUs are, as a mask; None = any.
+        clean: Only nodes without a `PreferNoSchedule` taint that is not tolerated.
+        exclusive: Only nodes that no other job uses.
     """
 
     node_type: str | None = None
@@ -37,10 +42,17 @@ class Shape:
     tolerations: tuple[Toleration, ...] = ()
     nodes: frozenset[str] = frozenset()
     named: tuple[int, ...] = ()
+    mask: int = 0
+    dead_allowed: int | None = None
+    clean: bool = False
+    exclusive: bool = False
 
 
 FLOORS_LIMIT = 32
 """Sets of units whose capacities are kept for one shape; the one used longest ago goes first."""
+
+MOST_SLOTS = 10_000
+"""Pods without GPUs on one node beyond which nodes are equally tight."""
 
 CHANGES_KEPT = 50_000
 """Changes of slots after which their log is cut, and what is further behind starts anew."""
@@ -56,6 +68,7 @@ class View:
         eligible: Whether the node could take the shape when empty, whatever its health.
         takes_whole_nodes: Whether every pod uses all GPUs of its node, which leaves no choice of
             them.
+        barred: Node index -> GPUs that the shape may not have there, of nodes with any.
     """
 
     def __init__(self, table: NodeTable, shape: Shape) -> None:
@@ -65,7 +78,11 @@ class View:
         self._floors: dict[Units, Floors] = {}
         self._aside: Mapping[str, int] = {}
         self._aside_at = -1
+        self._why: dict[int, str] | None = None
+        self._why_count: Counter[str] = Counter()
+        self._why_stale: set[int] = set()
         self.eligible = _eligible(table, shape)
+        self.barred = _barred_gpus(table.topology, shape)
         self._never_here: Counter[str] | None = None
         kind = next((t for t in self.topology.kinds if t.name == shape.node_type), None)
         self.takes_whole_nodes = kind is not None and kind.gpus == shape.gpus
@@ -74,6 +91,9 @@ class View:
     def _fill(self) -> None:
         table = self.table
         self.slots = [self._slots_of(node) for node in range(self.topology.node_count)]
+        for group in range(len(self.topology.power)):
+            for node, slots in self._powered(group):
+                self.slots[node] = slots
         running = [0]
         for slots in self.slots:
             running.append(running[-1] + slots)
@@ -86,10 +106,12 @@ class View:
         self._buckets: list[Buckets | None] = [None] * len(self.counts)
         self._by_free: Buckets | None = None
         self.tightness: list[int] = []
+        self._why = None
         self.version = table.version
         # What is kept of these counts starts anew: nobody knows a version as old as this.
-        self._log: list[int] = []
+        # The old log's length counts, so it goes last.
         self._log_start = getattr(self, "changes", -1) + 1
+        self._log: list[int] = []
 
     @property
     def never_here(self) -> Counter[str]:
@@ -105,13 +127,24 @@ class View:
     def set_aside(self) -> Mapping[str, int]:
         """Nodes that hold no pod of the shape now, by reason; as of the last sync."""
         if self._aside_at != self.version:
-            found = Counter(self.never_here)
-            table, gpus = self.table, self.shape.gpus
-            for node, (slots, eligible) in enumerate(zip(self.slots, self.eligible, strict=True)):
-                if eligible and not slots:
-                    found[table.aside[node] or _in_use(table.free[node], gpus)] += 1
+            if self._why is None:
+                # From the first question on, only nodes that were edited are looked at again.
+                self._why, self._why_count = {}, Counter()
+                self._why_stale = {node for node, ok in enumerate(self.eligible) if ok}
+            for node in self._why_stale:
+                self._note_why(self._why, node)
+            self._why_stale = set()
+            found = self.never_here + self._why_count
             self._aside, self._aside_at = dict(sorted(found.items())), self.version
         return self._aside
+
+    def _note_why(self, why: dict[int, str], node: int) -> None:
+        before = why.pop(node, None)
+        if before is not None:
+            self._why_count[before] -= 1
+        if not self.slots[node]:
+            why[node] = reason = self.table.aside[node] or self._why_full(node)
+            self._why_count[reason] += 1
 
     @property
     def changes(self) -> int:
@@ -140,13 +173,20 @@ class View:
         if changed is None:
             self._fill()
             return
-        for node in dict.fromkeys(changed):
-            if self.eligible[node]:
-                self._update(node)
+        nodes, groups = dict.fromkeys(changed), self.topology.power_of
+        for node in nodes:
+            if self.eligible[node] and node not in groups:
+                self._update(node, self._slots_of(node))
+        if groups:
+            for group in dict.fromkeys(groups[node] for node in nodes if node in groups):
+                for node, slots in self._powered(group):
+                    self._update(node, slots)
         self.version = self.table.version
 
-    def _update(self, node: int) -> None:
-        new, old = self._slots_of(node), self.slots[node]
+    def _update(self, node: int, new: int) -> None:
+        old = self.slots[node]
+        if self._why is not None:
+            self._why_stale.add(node)
         if self._by_free is not None:
             tight = self._tightness_of(node, new)
             if tight != self.tightness[node]:
@@ -186,27 +226,75 @@ class View:
             self._by_free = Buckets(self.tightness)
         return self._by_free.at_least(1)
 
+    def tightness_of(self, node: int) -> int:
+        """Smaller where less is left beside the pods that fit; 0 where none do."""
+        return self._tightness_of(node, self.slots[node])
+
     def _tightness_of(self, node: int, slots: int) -> int:
         """0 where nothing fits, else 1 + free GPUs, or 1 + free pods where there are no GPUs."""
         if not slots:
             return 0
-        return 1 + (self.table.free[node].bit_count() if self.topology.types[node].gpus else slots)
+        free, gpus = self.table.free[node].bit_count(), self.topology.types[node].gpus
+        if self.shape.gpus:
+            return 1 + free
+        # Pods without GPUs leave nodes that have some to others, as long as there are any others.
+        return min(1 + slots, MOST_SLOTS) if not gpus else MOST_SLOTS + 1 + free
+
+    def free(self, node: int) -> int:
+        """Mask of the node's GPUs that the shape may have now."""
+        free = self.table.free[node]
+        return free & ~self.barred[node] if node in self.barred else free
 
     def _slots_of(self, node: int) -> int:
         table, shape = self.table, self.shape
         if not self.eligible[node] or table.aside[node] is not None:
             return 0
-        return slots_on(table, shape, node)
+        alone = shape.exclusive or table.exclusive
+        if alone and table.keeps_out(node, exclusive=shape.exclusive):
+            return 0
+        return slots_on(table, shape, node, self.free(node) if self.barred else table.free[node])
+
+    def _powered(self, group: int) -> list[tuple[int, int]]:
+        """(node, slots) of a set of nodes with a power budget: idle ones as far as it reaches.
+
+        A node in use counts its full draw, one with an unknown draw nothing.
+        """
+        budget, table, types = self.topology.power[group], self.table, self.topology.types
+        left, found, idle = budget.power_w, [], []
+        for node in range(budget.node_lo, budget.node_hi):
+            slots = self._slots_of(node)
+            if table.pod_count[node] or node in table.claimed:
+                left -= types[node].power_w
+                found.append((node, slots))
+            else:
+                idle.append((-slots, node))
+        for slots, node in sorted(idle):
+            fits = types[node].power_w <= left
+            found.append((node, -slots if fits else 0))
+            left -= types[node].power_w if fits and slots else 0
+        return found
+
+    def _why_full(self, node: int) -> str:
+        table, shape = self.table, self.shape
+        if table.keeps_out(node, exclusive=shape.exclusive):
+            return "used_by_others" if shape.exclusive else "exclusive"
+        if slots_on(table, shape, node, self.free(node)):
+            return "rack_power"
+        if self.free(node).bit_count() < shape.gpus <= table.free[node].bit_count():
+            return "dead_rails"
+        return _in_use(table.free[node], shape.gpus)
 
 
-def slots_on(table: NodeTable, shape: Shape, node: int) -> int:
-    """Pods of the shape that the node's free resources hold, at most 1 if `single`.
+def slots_on(table: NodeTable, shape: Shape, node: int, free: int) -> int:
+    """Pods of the shape that the node's free GPUs and resources hold, at most 1 if `single`.
 
     A capacity of 0 CPUs or memory means that the inventory did not say; it is not checked then.
     """
     limit = 1 if shape.single else 1 << 30
     if shape.gpus:
-        limit = min(limit, table.free[node].bit_count() // shape.gpus)
+        if shape.mask & free != shape.mask:
+            return 0
+        limit = min(limit, free.bit_count() // shape.gpus)
     need = shape.resources
     if not need.is_zero():
         capacity = table.topology.types[node].capacity
@@ -236,6 +324,8 @@ def why_never(topology: Topology, shape: Shape, node: int) -> str:
         return "labels"
     if _barred(record.taints, shape.tolerations):
         return "tainted"
+    if shape.clean and _soft(record.taints, shape.tolerations):
+        return "tainted"
     return "no_place_at_the_level"
 
 
@@ -245,6 +335,30 @@ def _barred(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> b
         and not any(t.tolerates(taint) for t in tolerations)
         for taint in taints
     )
+
+
+def is_shunned(topology: Topology, node: int, tolerations: tuple[Toleration, ...]) -> bool:
+    """Whether a taint of the node asks, but does not demand, that these pods go elsewhere."""
+    return node in topology.shunned and _soft(topology.nodes[node].taints, tolerations)
+
+
+def _soft(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> bool:
+    return any(
+        taint.effect is TaintEffect.PREFER_NO_SCHEDULE
+        and not any(t.tolerates(taint) for t in tolerations)
+        for taint in taints
+    )
+
+
+def _barred_gpus(topology: Topology, shape: Shape) -> dict[int, int]:
+    """Node -> GPUs whose rail is dead, where the shape may not have such."""
+    if shape.dead_allowed is None or not shape.gpus:
+        return {}
+    found = {
+        node: gpus_on(topology.types[node], rails & ~shape.dead_allowed)
+        for node, rails in topology.dead_rails.items()
+    }
+    return {node: gpus for node, gpus in found.items() if gpus}
 
 
 def _eligible(table: NodeTable, shape: Shape) -> list[bool]:
@@ -269,6 +383,13 @@ def _eligible(table: NodeTable, shape: Shape) -> list[bool]:
             names = topology.levels[level].names
             out = [ok and names[d] != "" for ok, d in zip(out, topology.place[level], strict=True)]
     return [
-        ok and not (record.taints and _barred(record.taints, shape.tolerations))
+        ok
+        and not (
+            record.taints
+            and (
+                _barred(record.taints, shape.tolerations)
+                or (shape.clean and _soft(record.taints, shape.tolerations))
+            )
+        )
         for ok, record in zip(out, topology.nodes, strict=True)
     ]

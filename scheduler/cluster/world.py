@@ -1,15 +1,22 @@
 """What the runner knows: the map, what is used of it, every unfinished job, and facts to apply."""
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Mapping
 
+from scheduler.cluster.accounts import Accounts
 from scheduler.cluster.nodes import Held, NodeTable
 from scheduler.cluster.trial import Trial
-from scheduler.model.ids import JobId, PodId
+from scheduler.cluster.waiting import IN_LINE
+from scheduler.model.claim import Claim, Window
+from scheduler.model.ids import ClaimId, JobId, NodeId, PodId
 from scheduler.model.job import JobSpec
-from scheduler.model.lifecycle import FINAL
+from scheduler.model.lifecycle import FINAL, JobState
 from scheduler.model.placement import NoFit
 from scheduler.model.plan import Fact, JobRecord, PodRecord
+from scheduler.model.queue import QueueRecord
 from scheduler.topology.tree import Topology
+
+HOLDING = frozenset({JobState.BOUND, JobState.RUNNING, JobState.RECOVERING, JobState.EVICTING})
+"""States of jobs whose pods hold GPUs."""
 
 WISHES_KEPT = 100_000
 """Different wishes whose numbers are remembered."""
@@ -22,10 +29,19 @@ class World:
         jobs: Every job that has not ended.
         pods: Every pod of those jobs by job, live or not.
         facts: Reports and cancels that no plan has taken account of yet, oldest first.
+        claims: Every claim. What a claim keeps is not free to others, whenever it starts; a cycle
+            lifts those that start late enough for whom it places.
+        windows: Maintenance windows by name, those that have no claims yet included.
+        accounts: What each queue uses and who waits in it.
         trial: Edits for deciding; always rolled back before anything else is applied.
         never: Wishes (`cycle.wish_of`) already asked of the empty cluster, with the verdict or
             None.
+        best: Wishes already placed on the empty cluster, with what that is worth (see `backfill`).
         elastic: Jobs of which some members may come and go.
+        holding: Jobs in a state in which pods hold GPUs.
+        timed: Of those, the ones that time alone moves: with a time limit, or on the way out.
+        on_node: Live pods by node, whatever their job's state.
+        alike: How many gangs wait that are alike to the line, see `alike_of`.
         map_changed: The map is new since the last cycle, so the rules of running jobs are to be
             checked.
     """
@@ -35,9 +51,17 @@ class World:
         self.jobs: dict[JobId, JobRecord] = {}
         self.pods: dict[JobId, dict[PodId, PodRecord]] = {}
         self.facts: list[Fact] = []
+        self.claims: dict[ClaimId, Claim] = {}
+        self.windows: dict[str, Window] = {}
+        self.accounts = Accounts()
         self.paused = False
         self.map_changed = True
         self.elastic: set[JobId] = set()
+        self.holding: set[JobId] = set()
+        self.timed: set[JobId] = set()
+        self.alike: dict[Hashable, int] = {}
+        self._alike_of: dict[JobId, Hashable] = {}
+        self.on_node: dict[NodeId, dict[PodId, PodRecord]] = {}
         self.wish: dict[JobId, int] = {}
         self._numbers: dict[object, int] = {}
         self._last_number = 0
@@ -51,11 +75,16 @@ class World:
         self.trial = Trial(self.table)
         self._empty: Trial | None = None
         self.never: dict[int, NoFit | None] = {}
+        self.best: dict[Hashable, object] = {}
         for name, reason in self._aside.items():
             if name in topology.node_index:
                 self.table.set_aside(topology.node_index[name], reason)
+        self.accounts.set_topology(topology)
         for pod in self._held.values():
             self._hold(pod)
+            self.accounts.charge(pod, topology)
+        for claim in self.claims.values():
+            self._claim(claim)
 
     def set_topology(self, topology: Topology) -> None:
         """Take a new map; what is used stays with its node and GPU."""
@@ -74,11 +103,15 @@ class World:
 
     def put_job(self, job: JobRecord) -> None:
         """Learn of a job's state; one that ended is forgotten with its pods."""
+        self.accounts.put_job(job)
         if job.state in FINAL:
             self.jobs.pop(job.uid, None)
             self.pods.pop(job.uid, None)
             self.elastic.discard(job.uid)
+            self.holding.discard(job.uid)
+            self.timed.discard(job.uid)
             self.wish.pop(job.uid, None)
+            self._count_alike(job.uid, None)
         else:
             known = self.jobs.get(job.uid)
             if known is None or known.spec is not job.spec:
@@ -88,6 +121,34 @@ class World:
                 self.elastic.add(job.uid)
             else:
                 self.elastic.discard(job.uid)
+            _note(self.holding, job.uid, is_in=job.state in HOLDING)
+            is_limited = job.state in HOLDING and job.spec.time_limit_s is not None
+            _note(self.timed, job.uid, is_in=is_limited or job.evict is not None)
+            self._count_alike(job.uid, self.alike_of(job))
+
+    def alike_of(self, job: JobRecord) -> Hashable:
+        """Equal for waiting gangs of which one cycle makes the same; None for one that is not.
+
+        They ask for the same, stand in the same queue with the same priority, and were told the
+        same. One that has claims or was patient is alike to none.
+        """
+        if job.held or job.state not in IN_LINE:
+            return None
+        if job.state is not JobState.PENDING or job.could_start_s is not None or not job.message:
+            return job.uid
+        spec = job.spec
+        ends = spec.duration_s is not None
+        return (self.wish[job.uid], spec.queue, spec.priority, ends, job.reason)
+
+    def _count_alike(self, uid: JobId, key: Hashable) -> None:
+        before = self._alike_of.pop(uid, None)
+        if before is not None:
+            self.alike[before] -= 1
+            if not self.alike[before]:
+                del self.alike[before]
+        if key is not None:
+            self._alike_of[uid] = key
+            self.alike[key] = self.alike.get(key, 0) + 1
 
     def _number(self, wish: object) -> int:
         if len(self._numbers) >= WISHES_KEPT and wish not in self._numbers:
@@ -111,18 +172,75 @@ class World:
         arrived = list(pods)
         for pod in arrived:
             old = self._held.pop(pod.uid, None)
-            if old is not None and self._index(old) is not None:
-                self.table.release(self.held_by(old))
+            if old is not None:
+                self.on_node[old.node].pop(old.uid)
+                if self._index(old) is not None:
+                    self.table.release(self.held_by(old))
+            if not pod.is_live:
+                self.accounts.release(pod.uid)
         for pod in arrived:
             if pod.is_live:
                 self._held[pod.uid] = pod
+                self.on_node.setdefault(pod.node, {})[pod.uid] = pod
                 self._hold(pod)
+                self.accounts.charge(pod, self.topology)
             if pod.job in self.jobs:
                 self.pods.setdefault(pod.job, {})[pod.uid] = pod
 
+    def claims_of(self, job: JobId) -> list[Claim]:
+        """Claims of a job, by role and index."""
+        mine = (claim for claim in self.claims.values() if claim.job == job)
+        return sorted(mine, key=lambda c: (c.role, c.index, c.uid))
+
+    def put_claims(self, new: Iterable[Claim], gone: Iterable[ClaimId] = ()) -> None:
+        """Learn of claims that changed together.
+
+        Args:
+            new: New ones, or known ones with another time or place.
+            gone: Those that ended; they make way for the new ones first.
+        """
+        arrived = list(new)
+        for uid in (*gone, *(claim.uid for claim in arrived)):
+            old = self.claims.pop(uid, None)
+            if old is not None and old.node in self.topology.node_index:
+                self.table.unclaim(self.claimed_by(old))
+        for claim in arrived:
+            self.claims[claim.uid] = claim
+            self._claim(claim)
+
+    def set_windows(self, windows: Iterable[Window]) -> None:
+        """All maintenance windows there are now."""
+        self.windows = {window.name: window for window in windows}
+
+    def set_queues(self, queues: Iterable[QueueRecord]) -> None:
+        """All queues there are now."""
+        self.accounts.set_queues(queues)
+
+    def put_ended(self, queues: Mapping[JobId, str]) -> None:
+        """Learn the queues of jobs that ended before this world began, of which pods are live.
+
+        To be told before those pods are.
+        """
+        self.accounts.put_ended(queues)
+
+    @property
+    def queues(self) -> Mapping[str, QueueRecord]:
+        """By name; `default` is always there."""
+        return self.accounts.queues
+
+    def claimed_by(self, claim: Claim) -> Held:
+        """What a claim keeps; its node must be on the map."""
+        job = None if claim.job is None else self.jobs.get(claim.job)
+        exclusive = job is not None and job.spec.exclusive
+        return Held(
+            self.topology.node_index[claim.node], claim.gpu_mask, claim.resources, exclusive
+        )
+
     def held_by(self, pod: PodRecord) -> Held:
         """What a live pod holds; its node must be on the map."""
-        return Held(self.topology.node_index[pod.node], pod.gpu_mask, pod.resources)
+        job = self.jobs.get(pod.job)
+        exclusive = job is not None and job.spec.exclusive
+        return Held(self.topology.node_index[pod.node], pod.gpu_mask, pod.resources, exclusive)
 
     def live_pods(self, job: JobId) -> list[PodRecord]:
         """The job's pods that hold GPUs, by role and index."""
@@ -138,11 +256,22 @@ class World:
     def _index(self, pod: PodRecord) -> int | None:
         return self.topology.node_index.get(pod.node)
 
+    def _claim(self, claim: Claim) -> None:
+        if claim.node in self.topology.node_index:
+            self.table.claim(self.claimed_by(claim))
+
     def _hold(self, pod: PodRecord) -> None:
         # The store never removes a node that holds a live pod; during a rebuild of the map a pod
         # may still be learnt before its node is.
         if self._index(pod) is not None:
             self.table.hold(self.held_by(pod))
+
+
+def _note(jobs: set[JobId], uid: JobId, *, is_in: bool) -> None:
+    if is_in:
+        jobs.add(uid)
+    else:
+        jobs.discard(uid)
 
 
 def wish_of(spec: JobSpec) -> object:
@@ -158,4 +287,9 @@ def wish_of(spec: JobSpec) -> object:
         spec.tolerations,
         spec.nodes,
         spec.rails_required,
+        spec.model,
+        tuple(sorted(spec.axis_weights.items())),
+        spec.exclusive,
+        spec.segment,
+        spec.dp_sizes,
     )

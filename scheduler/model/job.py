@@ -1,7 +1,7 @@
 """What a user submits, after defaults: a gang by its parallel sizes or by roles, and its rules."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from scheduler.model.node import Taint, TaintEffect
@@ -92,6 +92,33 @@ class ParallelSizes:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelShape:
+    """The model that is trained, as far as its traffic depends on it.
+
+    Attributes:
+        params: Parameters of the whole model, those of all experts included; finite, above 0.
+        layers: Transformer layers.
+        hidden: Width of the activations between layers.
+        seq: Tokens of one sequence.
+        micro_batch: Sequences that one model replica takes at a time.
+        global_batch: Sequences of one step over all replicas; None = not known.
+        experts: Experts of each layer; 1 = a dense model.
+        top_k: Experts that each token visits; 1 to `experts`.
+        dtype: Type of the activations and of the parameters that are passed around.
+    """
+
+    params: float
+    layers: int
+    hidden: int
+    seq: int
+    micro_batch: int = 1
+    global_batch: int | None = None
+    experts: int = 1
+    top_k: int = 1
+    dtype: str = "bf16"
+
+
+@dataclass(frozen=True, slots=True)
 class Parts:
     """A role cut into equal parts, each started whole or not at all.
 
@@ -172,7 +199,17 @@ class JobSpec:
         labels: Labels a node must have, with these values.
         nodes: Only these nodes; empty = any.
         resources_per_pod: CPU, memory and the like of each pod of a parallel job.
-        extra: What the core carries but does not read: model, run, checkpoint and the like.
+        rails_required: Pods that talk between nodes use no GPU whose rail is dead.
+        exclusive: No other job has pods on its nodes.
+        segment: Consecutive pods that lie in one scale-up domain; None = chosen by predicted time.
+        dp_sizes: Values of dp it may start with, ascending; empty = that of `parallelism`, which is
+            the largest of them otherwise.
+        model: Shape of the model; gives the score real bytes.
+        axis_weights: Axis -> factor on the bytes it carries; axes not named have 1. Without a model
+            it is the bytes themselves, in GB, in place of the default.
+        grace_s: It has a checkpoint hook, which is asked to save before the gang has to leave, and
+            so many seconds to do so; None = it has no hook and leaves at once.
+        extra: What the core carries but does not read: run, checkpoint and the like.
     """
 
     name: str
@@ -189,6 +226,9 @@ class JobSpec:
     tolerations: tuple[Toleration, ...] = ()
     nodes: tuple[str, ...] = ()
     rails_required: bool = False
+    exclusive: bool = False
+    segment: int | None = None
+    dp_sizes: tuple[int, ...] = ()
     preemptible: bool = True
     if_never_fits: IfNeverFits = IfNeverFits.REFUSE
     patience_s: float | None = None
@@ -196,7 +236,26 @@ class JobSpec:
     time_limit_s: float | None = None
     spares: int = 0
     failure: Failure = Failure()
+    model: ModelShape | None = None
+    axis_weights: Mapping[str, float] = field(default_factory=dict)
+    grace_s: float | None = None
     extra: Mapping[str, object] = field(default_factory=dict)
+
+    def sizes_at(self, ranks: int) -> ParallelSizes | None:
+        """The sizes with which the gang has so many ranks; None for roles, or if there are none."""
+        for sizes in self.all_sizes():
+            if sizes.world == ranks:
+                return sizes
+        return None
+
+    def all_sizes(self) -> Iterator[ParallelSizes]:
+        """Sizes that the gang may start with, the largest first; none for roles."""
+        if self.parallelism is None:
+            return
+        if not self.dp_sizes:
+            yield self.parallelism
+        for dp in sorted(self.dp_sizes, reverse=True):
+            yield replace(self.parallelism, dp=dp)
 
     @property
     def gpu_count(self) -> int:

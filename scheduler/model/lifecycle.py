@@ -1,15 +1,24 @@
 """The states of jobs and pods, and every move that is legal, in one table.
 
-| state      | holds GPUs      | after a crash of the service                               |
-|------------|-----------------|------------------------------------------------------------|
-| pending    | none            | durable; waits on, with its age                             |
-| reserved   | a claim         | durable with its claim                                      |
-| bound      | its pods'       | durable; pods are started by whoever runs their nodes       |
-| running    | its pods'       | durable; pods run on without the service                    |
-| recovering | what is left    | durable with its limit; the clock stood still               |
-| evicting   | until pods stop | durable with its step; asked again, at least once           |
-| suspended  | none            | durable                                                     |
-| succeeded, failed, cancelled | none | final                                            |
+| state      | holds GPUs         | after a crash of the service                                   |
+|------------|--------------------|----------------------------------------------------------------|
+| pending    | none               | durable; waits on with its age, its patience and being held    |
+| reserved   | none; its claims   | durable with its claims; they become pods when all is free     |
+|            | keep some          |                                                                |
+| bound      | its pods'          | durable; pods are started by whoever runs their nodes          |
+| running    | its pods'          | durable; pods run on without the service. Members on the way   |
+|            |                    | out stay so: `evict` is a part of the row                      |
+| recovering | what is left, and  | durable with its limit; the clock stood still                  |
+|            | claims for the rest|                                                                |
+| evicting   | until pods stop    | durable with its step. asked: asked again, at least once;      |
+|            |                    | saving: waits on until its deadline; terminating: its pods are |
+|            |                    | told again by whoever runs them. For whom it leaves is in the  |
+|            |                    | row, so that it can still be withdrawn                         |
+| suspended  | none               | durable; stays until it is resumed                             |
+| succeeded, failed, cancelled | none | final                                                      |
+
+A plan tells only where a job ends up, so the table has the moves that one cycle can make in a row:
+a gang that has left may start again or get its claims in the very same plan.
 """
 
 from collections.abc import Mapping
@@ -58,22 +67,20 @@ class PodState(StrEnum):
 
 
 _J = JobState
+_ENDS = frozenset({_J.FAILED, _J.CANCELLED})
+_IN_LINE = frozenset({_J.PENDING, _J.RESERVED, _J.BOUND, _J.SUSPENDED})
+"""Where a gang may be at the end of a cycle once it stands in line again."""
+
 JOB_MOVES: Mapping[JobState, frozenset[JobState]] = {
-    _J.PENDING: frozenset({_J.RESERVED, _J.BOUND, _J.SUSPENDED, _J.FAILED, _J.CANCELLED}),
-    _J.RESERVED: frozenset({_J.PENDING, _J.BOUND, _J.SUSPENDED, _J.FAILED, _J.CANCELLED}),
-    _J.BOUND: frozenset(
-        {_J.RUNNING, _J.RECOVERING, _J.EVICTING, _J.PENDING, _J.SUCCEEDED, _J.FAILED, _J.CANCELLED}
-    ),
-    _J.RUNNING: frozenset(
-        {_J.BOUND, _J.RECOVERING, _J.EVICTING, _J.PENDING, _J.SUCCEEDED, _J.FAILED, _J.CANCELLED}
-    ),
-    _J.RECOVERING: frozenset(
-        {_J.BOUND, _J.RUNNING, _J.EVICTING, _J.PENDING, _J.SUCCEEDED, _J.FAILED, _J.CANCELLED}
-    ),
-    _J.EVICTING: frozenset(
-        {_J.RUNNING, _J.PENDING, _J.SUSPENDED, _J.SUCCEEDED, _J.FAILED, _J.CANCELLED}
-    ),
-    _J.SUSPENDED: frozenset({_J.PENDING, _J.FAILED, _J.CANCELLED}),
+    _J.PENDING: _IN_LINE - {_J.PENDING} | _ENDS,
+    _J.RESERVED: _IN_LINE - {_J.RESERVED} | _ENDS,
+    _J.BOUND: frozenset({_J.RUNNING, _J.RECOVERING, _J.EVICTING, _J.SUCCEEDED})
+    | _IN_LINE - {_J.BOUND}
+    | _ENDS,
+    _J.RUNNING: frozenset({_J.RECOVERING, _J.EVICTING, _J.SUCCEEDED}) | _IN_LINE | _ENDS,
+    _J.RECOVERING: frozenset({_J.RUNNING, _J.EVICTING, _J.SUCCEEDED}) | _IN_LINE | _ENDS,
+    _J.EVICTING: frozenset({_J.RUNNING, _J.SUCCEEDED}) | _IN_LINE | _ENDS,
+    _J.SUSPENDED: _IN_LINE - {_J.SUSPENDED} | _ENDS,
     _J.SUCCEEDED: frozenset(),
     _J.FAILED: frozenset(),
     _J.CANCELLED: frozenset(),
@@ -92,7 +99,8 @@ POD_MOVES: Mapping[PodState, frozenset[PodState]] = {
         {_P.RUNNING, _P.TERMINATING, _P.STOPPED, _P.SUCCEEDED, _P.FAILED, _P.CANCELLED}
     ),
     _P.STOPPED: frozenset({_P.BOUND}),
-    _P.SUCCEEDED: frozenset(),
+    # A member that had ended well starts anew when its whole gang does.
+    _P.SUCCEEDED: frozenset({_P.BOUND}),
     _P.FAILED: frozenset({_P.BOUND}),
     _P.CANCELLED: frozenset(),
 }

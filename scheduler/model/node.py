@@ -42,7 +42,9 @@ class FabricLevel:
     Attributes:
         gbps_per_gpu: Bandwidth of one GPU to another of the same domain, in Gbit/s, one way; above
             0.
-        oversubscription: How many times the links below exceed those above; at least 1.
+        oversubscription: How many times the links below exceed those above in the switches that
+            join its parts: leaf switches with half as many uplinks as ports down make the level
+            around them, `block`, 2:1. At least 1.
     """
 
     gbps_per_gpu: float

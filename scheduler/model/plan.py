@@ -61,6 +61,9 @@ class Eviction:
         deadline_s: Unix seconds at which the next step is taken anyway; None = no limit.
         why: In words, for people.
         for_job: The gang that gets the place; None when nobody does.
+        request_id: Of the request to save that its checkpoint hook gets; "" when none is asked.
+        asked_s: Unix seconds when a cycle knew that the hook is being asked; None = not yet, so the
+            eviction can be withdrawn.
     """
 
     then: JobState
@@ -68,6 +71,8 @@ class Eviction:
     deadline_s: float | None = None
     why: str = ""
     for_job: JobId | None = None
+    request_id: str = ""
+    asked_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,8 @@ class JobRecord:
         expected_start_s: Forecast of its start; None while none is known.
         held: It may not start until it is released.
         evict: How it leaves, while it does.
+        evicted_s: Unix seconds when it, or members of it, last had to leave for another gang; None
+            = never. For some time after that it is spared.
     """
 
     uid: JobId
@@ -107,6 +114,12 @@ class JobRecord:
     expected_start_s: float | None = None
     held: bool = False
     evict: Eviction | None = None
+    evicted_s: float | None = None
+
+    @property
+    def since_s(self) -> float | None:
+        """When its present run began: when its minimum first ran, else when it was bound."""
+        return self.started_s if self.started_s is not None else self.bound_s
 
 
 class FactKind(StrEnum):
@@ -122,6 +135,12 @@ class FactKind(StrEnum):
     RESUME = "resume"
     REQUEUE = "requeue"
     """Its pods are to leave; it waits in line with its age."""
+    ASKED = "asked"
+    """Its checkpoint hook is being asked to save: from now on the time that it has counts."""
+    SAVING = "saving"
+    """The hook said that it saves, and will tell when it has."""
+    CHECKPOINT = "checkpoint"
+    """It has saved, in answer to that request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +151,7 @@ class Fact:
         id: Grows with time; facts are applied in this order.
         revision: The revision its transaction took.
         pod, attempt, pod_state, exit_code: Of a report.
+        request_id: Of the request to save that an ASKED, SAVING or CHECKPOINT is about.
     """
 
     id: int
@@ -142,6 +162,7 @@ class Fact:
     attempt: int = 0
     pod_state: PodState | None = None
     exit_code: int | None = None
+    request_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +187,7 @@ class JobMove:
         attempt: The job's attempt from now on.
         verdict: Why it does not fit; None when it does or when that is not the cause.
         broken: Rules that its pods do not keep on the present map; shown as `rules_broken`.
-        could_start_s, expected_start_s, held, evict: As in `JobRecord`, from now on.
+        could_start_s, expected_start_s, held, evict, evicted_s: As in `JobRecord`, from now on.
     """
 
     uid: JobId
@@ -183,6 +204,7 @@ class JobMove:
     expected_start_s: float | None = None
     held: bool = False
     evict: Eviction | None = None
+    evicted_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

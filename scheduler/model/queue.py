@@ -3,6 +3,30 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+DEFAULT_QUEUE = "default"
+"""The queue of jobs that name none; it is always there."""
+
+DEPTH_MAX = 32
+"""Queues from a root down; deeper trees than any organisation's are a mistake."""
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What a job holds, or wants, of what queues are accountable for.
+
+    Attributes:
+        gpus: By GPU model; "" for GPUs of any model. Every number is above 0.
+        cpu_milli, memory_mib: As in `Resources`.
+    """
+
+    gpus: Mapping[str, int] = field(default_factory=dict)
+    cpu_milli: int = 0
+    memory_mib: int = 0
+
+    @property
+    def gpu_count(self) -> int:
+        return sum(self.gpus.values())
+
 
 @dataclass(frozen=True, slots=True)
 class QueueRecord:

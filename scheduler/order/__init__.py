@@ -1,1 +1,1 @@
-"""Which gang goes next."""
+"""Which gang goes next, and what queues let it have."""

@@ -14,6 +14,18 @@ PART_GROUP = ""
 """Group of the rules that hold for each part of a role by itself."""
 
 
+SEGMENT = "segment:"
+"""Begins the name of a group of so many consecutive pods, as in `segment:16`."""
+
+
+def segment_group(pods: int) -> str:
+    """The group of ranks in each segment of so many consecutive pods."""
+    return f"{SEGMENT}{pods}"
+
+
+Memberships = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
 class Units(Protocol):
     """The pods of a gang, equal to each other, and the groups they form.
 
@@ -28,8 +40,11 @@ class Units(Protocol):
     def unit(self, groups: frozenset[str]) -> int:
         """Pods of one unit: the least set that holds every such group which it touches."""
 
-    def labels(self, group: str) -> NDArray[np.int64]:
-        """For each pod, a number that it shares with the pods of its group."""
+    def memberships(self, group: str) -> Memberships:
+        """(number of a group, pod) for each pod of each group of a kind, each pair once."""
+
+    def unit_labels(self, groups: frozenset[str]) -> NDArray[np.int64]:
+        """For each pod, a number that it shares with the pods of its unit."""
 
     def order(self, chain: tuple[frozenset[str], ...]) -> Sequence[int]:
         """Pod indices such that the units of each link of the chain are consecutive.
@@ -51,10 +66,15 @@ class PodGrid:
     def unit(self, groups: frozenset[str]) -> int:
         return self.pods if JOB_GROUP in groups else _unit(self.sizes, self.gpus_per_pod, groups)
 
-    def labels(self, group: str) -> NDArray[np.int64]:
+    def memberships(self, group: str) -> Memberships:
         if group == JOB_GROUP:
+            return np.zeros(self.pods, dtype=np.int64), np.arange(self.pods, dtype=np.int64)
+        return _memberships(self.sizes, self.gpus_per_pod, group)
+
+    def unit_labels(self, groups: frozenset[str]) -> NDArray[np.int64]:
+        if JOB_GROUP in groups:
             return np.zeros(self.pods, dtype=np.int64)
-        return _labels(self.sizes, self.gpus_per_pod, frozenset({group}))
+        return _labels(self.sizes, self.gpus_per_pod, groups)
 
     def order(self, chain: tuple[frozenset[str], ...]) -> Sequence[int]:
         return _order(
@@ -62,6 +82,12 @@ class PodGrid:
             self.gpus_per_pod,
             tuple(c - {JOB_GROUP} for c in chain if JOB_GROUP not in c),
         )
+
+
+@lru_cache(maxsize=4096)
+def pod_grid(sizes: ParallelSizes, gpus_per_pod: int) -> PodGrid:
+    """Pods of a parallel job, made once."""
+    return PodGrid(sizes, gpus_per_pod)
 
 
 class Members:
@@ -78,9 +104,12 @@ class Members:
     def unit(self, groups: frozenset[str]) -> int:
         return self.part if groups == {PART_GROUP} else self.pods
 
-    def labels(self, group: str) -> NDArray[np.int64]:
+    def memberships(self, group: str) -> Memberships:
+        return self.unit_labels(frozenset({group})), np.arange(self.pods, dtype=np.int64)
+
+    def unit_labels(self, groups: frozenset[str]) -> NDArray[np.int64]:
         numbers = np.arange(self.pods, dtype=np.int64)
-        return numbers // self.part if group == PART_GROUP else numbers * 0
+        return numbers // self.part if groups == {PART_GROUP} else numbers * 0
 
     def order(self, chain: tuple[frozenset[str], ...]) -> Sequence[int]:
         return range(self.pods)
@@ -100,7 +129,7 @@ def _unit(sizes: ParallelSizes, gpus_per_pod: int, groups: frozenset[str]) -> in
 
 def _closed_form(sizes: ParallelSizes, gpus_per_pod: int, groups: frozenset[str]) -> int | None:
     """Product of the axes over what lies in one pod; None where pods cut axes unevenly."""
-    if "ep" in groups:
+    if "ep" in groups or any(group.startswith(SEGMENT) for group in groups):
         return None
     left, product = gpus_per_pod, 1
     dense = sizes.dense()
@@ -119,14 +148,35 @@ def _closed_form(sizes: ParallelSizes, gpus_per_pod: int, groups: frozenset[str]
 def _labels(sizes: ParallelSizes, gpus_per_pod: int, groups: frozenset[str]) -> NDArray[np.int64]:
     """For each pod, the least pod of its unit: what touches is joined until nothing does."""
     labels = np.arange(sizes.world, dtype=np.int64) // gpus_per_pod
-    arrays = [groups_of(sizes)[axis] for axis in sorted(groups)]
+    arrays = [_members(sizes, gpus_per_pod, group) for group in sorted(groups)]
     while True:
         before = labels.copy()
         for array in arrays:
             labels[array] = labels[array].min(axis=1)[:, None]
-        labels = np.repeat(labels.reshape(-1, gpus_per_pod).min(axis=1), gpus_per_pod)
+        least = labels.reshape(-1, gpus_per_pod).min(axis=1)
+        # Each takes its leader's own leader: long chains would take as many rounds as links else.
+        labels = np.repeat(least[least], gpus_per_pod)
         if np.array_equal(labels, before):
             return labels[::gpus_per_pod]
+
+
+@lru_cache(maxsize=1024)
+def _memberships(sizes: ParallelSizes, gpus_per_pod: int, group: str) -> Memberships:
+    if _closed_form(sizes, gpus_per_pod, frozenset({group})) is not None:
+        labels = _labels(sizes, gpus_per_pod, frozenset({group}))
+        return labels, np.arange(len(labels), dtype=np.int64)
+    pods = _members(sizes, gpus_per_pod, group) // gpus_per_pod
+    numbers = np.arange(len(pods), dtype=np.int64)[:, None]
+    pairs = np.unique(numbers * (sizes.world // gpus_per_pod) + pods)
+    return pairs // (sizes.world // gpus_per_pod), pairs % (sizes.world // gpus_per_pod)
+
+
+def _members(sizes: ParallelSizes, gpus_per_pod: int, group: str) -> NDArray[np.int64]:
+    """The ranks of each group of a kind, (groups, size)."""
+    if not group.startswith(SEGMENT):
+        return groups_of(sizes)[group]
+    ranks = min(int(group.removeprefix(SEGMENT)) * gpus_per_pod, sizes.world)
+    return np.arange(sizes.world, dtype=np.int64).reshape(-1, ranks)
 
 
 @lru_cache(maxsize=1024)

@@ -43,7 +43,8 @@ def _problems(spec: JobSpec, levels: tuple[str, ...]) -> Iterator[Problem]:
         yield Problem("parallelism", f"found {found} of parallelism and roles; give exactly one")
         return
     if spec.parallelism is not None:
-        yield from _parallel_problems(spec, spec.parallelism)
+        for sizes in spec.all_sizes():
+            yield from _parallel_problems(spec, sizes)
         groups: tuple[str, ...] = PARALLEL_GROUPS
     else:
         for i, role in enumerate(spec.roles):
@@ -88,7 +89,7 @@ def _parallel_problems(spec: JobSpec, sizes: ParallelSizes) -> Iterator[Problem]
         yield Problem(
             "parallelism.ep",
             f"etp x ep x pp = {sizes.expert_tp} x {sizes.ep} x {sizes.pp} = {experts}"
-            f" does not divide the world of {sizes.world} ranks",
+            f" does not divide the world of {sizes.world} ranks{_at_dp(spec, sizes)}",
         )
     g = spec.gpus_per_pod
     if g is not None and not fits_pod(sizes, g):
@@ -96,8 +97,21 @@ def _parallel_problems(spec: JobSpec, sizes: ParallelSizes) -> Iterator[Problem]
         yield Problem(
             "gpus_per_pod",
             f"found {g}; it must divide the world of {sizes.world} ranks, and divide tp"
-            f" {sizes.tp} or be a multiple of it: {', '.join(allowed)}",
+            f" {sizes.tp} or be a multiple of it: {', '.join(allowed)}{_at_dp(spec, sizes)}",
         )
+        return
+    pods = None if g is None else sizes.world // g
+    if pods and spec.segment and pods > spec.segment and pods % spec.segment:
+        allowed = [str(n) for n in range(1, min(pods, 1_000)) if pods % n == 0]
+        yield Problem(
+            "segment",
+            f"found {spec.segment}; the {pods} pods are no whole number of segments"
+            f"{_at_dp(spec, sizes)}; allowed are {', '.join(allowed)}, or all",
+        )
+
+
+def _at_dp(spec: JobSpec, sizes: ParallelSizes) -> str:
+    return f" at dp {sizes.dp}" if spec.dp_sizes else ""
 
 
 def _role_problems(path: str, role: Role, levels: tuple[str, ...]) -> Iterator[Problem]:

@@ -7,39 +7,50 @@ from scheduler.errors import invariant
 from scheduler.model.resources import full_mask
 from scheduler.place.spread import Piece, aligned_masks
 
-Spot = tuple[int, int]
-"""(node index, GPU mask) of one pod."""
+Spots = tuple[list[int], list[int]]
+"""(node index, GPU mask) of each pod, as two lists."""
 
 
-def assign(view: View, pieces: Sequence[Piece]) -> list[Spot]:
+def assign(view: View, pieces: Sequence[Piece]) -> Spots:
     """A spot for each pod of each piece, in tree order."""
     gpus = view.shape.gpus
-    if gpus == 0:
-        return [(node, 0) for piece in pieces for node in _fill_nodes(view, piece)]
-    if view.takes_whole_nodes:
-        return [(node, full_mask(gpus)) for piece in pieces for node in _first_free(view, piece)]
-    mask = _common_mask(view, pieces)
-    spots: list[Spot] = []
+    nodes: list[int] = []
+    if gpus and view.takes_whole_nodes:
+        for piece in pieces:
+            _first_free(view, piece, nodes)
+        return nodes, [full_mask(gpus)] * len(nodes)
+    mask = view.shape.mask or (_common_mask(view, pieces) if gpus else 0)
     for piece in pieces:
-        taken: dict[int, int] = {}
-        for node in _fill_nodes(view, piece, mask):
-            free = view.table.free[node] & ~taken.get(node, 0)
-            chosen = mask if mask & free == mask else best_mask(free, gpus)
-            taken[node] = taken.get(node, 0) | chosen
-            spots.append((node, chosen))
-    return spots
+        nodes += _fill_nodes(view, piece, mask)
+    return nodes, masks_on(view, nodes, mask)
 
 
-def _first_free(view: View, piece: Piece) -> list[int]:
-    lo, hi, wanted = piece
-    out = []
-    for node in range(lo, hi):
-        if view.slots[node]:
-            out.append(node)
-            if len(out) == wanted:
-                break
-    invariant(len(out) == wanted, f"{len(out)} nodes for {wanted} pods")
+def masks_on(view: View, nodes: Sequence[int], mask: int | None = None) -> list[int]:
+    """GPUs of each pod on its node; those of a common mask where they are free.
+
+    Args:
+        mask: The indices wanted on every node; None = the best for these nodes.
+    """
+    gpus = view.shape.gpus
+    if not gpus or view.takes_whole_nodes:
+        return [full_mask(gpus)] * len(nodes)
+    if mask is None:
+        mask = view.shape.mask or _common_mask(view, [(node, node + 1, 1) for node in nodes])
+    taken: dict[int, int] = {}
+    out: list[int] = []
+    for node in nodes:
+        free = view.free(node) & ~taken.get(node, 0)
+        chosen = mask if mask & free == mask else best_mask(free, gpus)
+        taken[node] = taken.get(node, 0) | chosen
+        out.append(chosen)
     return out
+
+
+def _first_free(view: View, piece: Piece, out: list[int]) -> None:
+    lo, hi, wanted = piece
+    found = [lo + i for i, slots in enumerate(view.slots[lo:hi]) if slots]
+    invariant(len(found) >= wanted, f"{len(found)} nodes for {wanted} pods")
+    out += found[:wanted]
 
 
 def _fill_nodes(view: View, piece: Piece, mask: int = 0) -> list[int]:
@@ -85,7 +96,7 @@ def _common_mask(view: View, pieces: Sequence[Piece]) -> int:
     for position, mask in enumerate(aligned_masks(width, gpus)):
         supported, damage = 0, 0
         for lo, hi, wanted in pieces:
-            frees = [view.table.free[n] for n in range(lo, hi) if view.slots[n]]
+            frees = [view.free(n) for n in range(lo, hi) if view.slots[n]]
             costs = sorted(broken_block(free, mask, gpus) for free in frees if free & mask == mask)[
                 :wanted
             ]

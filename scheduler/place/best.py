@@ -4,12 +4,14 @@ from collections.abc import Iterable
 
 from scheduler.model.job import Rule
 from scheduler.model.placement import NoFit
+from scheduler.place.arrange import Arranged, arrange
+from scheduler.place.layout import measure_of
 from scheduler.place.uniform import Ask, Settled, required_wants, settle
 from scheduler.place.verdict import missing_level, shortfall
 
 
-def best_of(asks: Iterable[Ask]) -> tuple[Ask, Settled] | NoFit | None:
-    """The ask that places the most of its pods, then keeps the most preferences, then by type name.
+def best_of(asks: Iterable[Ask]) -> Arranged | NoFit | None:
+    """The layout that places the most pods, then keeps the most preferences, then is fastest.
 
     Args:
         asks: One for each node type that could hold the pods.
@@ -17,7 +19,7 @@ def best_of(asks: Iterable[Ask]) -> tuple[Ask, Settled] | NoFit | None:
     Returns:
         None when there was no ask; when none could be placed, the verdict of which most pods fit.
     """
-    best: tuple[tuple[int, tuple[bool, ...], str], Ask, Settled] | None = None
+    found: list[tuple[Ask, Settled]] = []
     verdict: NoFit | None = None
     for ask in asks:
         wants = required_wants(ask)
@@ -25,11 +27,25 @@ def best_of(asks: Iterable[Ask]) -> tuple[Ask, Settled] | NoFit | None:
             return missing_level(wants, ask.view.topology.level_names)
         settled = settle(ask, wants)
         if settled is None:
-            found = shortfall(ask, wants)
-            verdict = found if verdict is None or found.fitting > verdict.fitting else verdict
-            continue
-        name = "" if ask.node_type is None else ask.node_type.name
-        key = (ask.units.pods - settled.pods, settled.unmet, name)
-        if best is None or key < best[0]:
-            best = (key, ask, settled)
-    return verdict if best is None else best[1:]
+            nearest = shortfall(ask, wants)
+            verdict = nearest if verdict is None or nearest.fitting > verdict.fitting else verdict
+        else:
+            found.append((ask, settled))
+    if not found:
+        return verdict
+    if len(found) == 1:
+        return arrange(*found[0])
+    return min((arrange(*one) for one in found), key=_worth)
+
+
+def _worth(one: Arranged) -> tuple[object, ...]:
+    kind, price, nodes = one.ask.node_type, one.ask.price, one.layout.nodes
+    seconds = 0.0
+    if price is not None and len(nodes) > 1:
+        seconds = price.seconds(nodes, one.layout.masks)
+    return (
+        one.ask.units.pods - len(nodes),
+        measure_of(one.ask, len(nodes), across_types=True).of(one.ask, nodes),
+        seconds,
+        "" if kind is None else kind.name,
+    )

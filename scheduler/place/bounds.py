@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from scheduler.cost.fabric import counting_levels
 from scheduler.model.job import JOB_GROUP, SCALE_UP, JobSpec, Mode, Role, Rule
 from scheduler.model.node import NodeType
-from scheduler.parallel.units import PART_GROUP, Units
+from scheduler.parallel.units import PART_GROUP, Units, segment_group
 from scheduler.topology.tree import Topology
 
 DEFAULT_TP_RULE = Rule("tp", SCALE_UP, Mode.REQUIRED)
@@ -85,9 +86,12 @@ def named_levels(
 
 def rules_of_parallel(spec: JobSpec) -> tuple[Rule, ...]:
     """Explicit rules and the one default: tp inside the scale-up domain, unless tp has its own."""
+    rules = spec.rules
+    if spec.segment is not None:
+        rules = (Rule(segment_group(spec.segment), SCALE_UP), *rules)
     if any(rule.group == "tp" for rule in spec.rules):
-        return spec.rules
-    return (DEFAULT_TP_RULE, *spec.rules)
+        return rules
+    return (DEFAULT_TP_RULE, *rules)
 
 
 def rules_of_role(spec: JobSpec, role: Role, *, alone: bool) -> tuple[Rule, ...]:
@@ -104,10 +108,9 @@ def rules_of_role(spec: JobSpec, role: Role, *, alone: bool) -> tuple[Rule, ...]
 def cost_levels(topology: Topology, node_type: NodeType | None) -> tuple[int, ...]:
     """Levels whose crossing costs time, innermost first; all of them where nothing is known.
 
-    They are the scale-up level and those that the inventory's fabric names.
+    They are the scale-up level and those that the cost model counts.
     """
-    known = [topology.level_index[name] for name in topology.fabric if name in topology.level_index]
-    if not known:
-        return tuple(reversed(range(len(topology.levels))))
     scale_up = level_of(SCALE_UP, topology, node_type)
-    return tuple(sorted({*known, *(() if scale_up is None else (scale_up,))}, reverse=True))
+    if scale_up is None:
+        return tuple(reversed(range(len(topology.levels))))
+    return (scale_up, *counting_levels(topology, scale_up))

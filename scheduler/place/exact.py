@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 from scheduler.cluster.nodes import Held
 from scheduler.cluster.trial import Trial
-from scheduler.cluster.view import slots_on
 from scheduler.model.job import JobSpec, Role
 from scheduler.model.placement import PodPlace
 from scheduler.place.assign import best_mask
@@ -97,12 +96,11 @@ def _different_nodes(search: _Search, role: Role) -> list[int]:
     """Nodes that can take one more member of the role, tightest first, one of each kind."""
     table = search.trial.table
     kind = search.type_of_role.get(role.name)
-    eligible = search.trial.view(shape_of(table.topology, search.spec, role, None)).eligible
-    shape = shape_of(table.topology, search.spec, role, None)
+    view = search.trial.view(shape_of(table.topology, search.spec, role, None))
     alike: dict[tuple[object, ...], int] = {}
     for node in search.nodes:
         node_type = table.topology.types[node]
-        if not eligible[node] or table.aside[node] is not None or not slots_on(table, shape, node):
+        if not view.slots[node]:
             continue
         if role.gpus and (
             search.spec.gpu not in (None, node_type.gpu) or kind not in (None, node_type.name)
@@ -119,8 +117,11 @@ def _different_nodes(search: _Search, role: Role) -> list[int]:
 
 def _put(search: _Search, role: Role, index: int, node: int) -> None:
     mask = best_mask(search.trial.table.free[node], role.gpus) if role.gpus else 0
-    search.trial.hold(Held(node, mask, role.resources))
-    search.placed.append(PodPlace(role.name, index, node, mask, 0, role.resources))
+    search.trial.hold(Held(node, mask, role.resources, search.spec.exclusive))
+    if search.spec.exclusive:
+        search.trial.table.set_own({*search.trial.table.own, node})
+    exclusive = search.spec.exclusive
+    search.placed.append(PodPlace(role.name, index, node, mask, 0, role.resources, exclusive))
     count = search.used_by_role.get((role.name, node), 0)
     search.used_by_role[role.name, node] = count + 1
     if role.gpus:

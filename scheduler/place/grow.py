@@ -7,10 +7,11 @@ from scheduler.cluster.trial import Trial
 from scheduler.model.job import JOB_GROUP, JobSpec, Mode, Role, Rule
 from scheduler.model.node import NodeType
 from scheduler.model.placement import PodPlace
+from scheduler.place.arrange import arrange
 from scheduler.place.bounds import job_level, level_of
 from scheduler.place.members import ask_for_role, node_types_for
 from scheduler.place.room import Scope
-from scheduler.place.uniform import place_settled, required_wants, settle
+from scheduler.place.uniform import required_wants, settle
 
 
 def grow(
@@ -33,11 +34,13 @@ def grow(
     if level is not None and have:
         scope = (level, topology.place[level][next(iter(have.values()))])
     out: list[PodPlace] = []
+    trial.table.set_own(have.values() if spec.exclusive else ())
     for role in spec.roles:
         mine = {index: node for (name, index), node in have.items() if name == role.name}
         gone = {index for name, index in done if name == role.name}
         if len(mine) + len(gone) < role.replicas:
             out += more_of_role(trial, spec, role, mine, scope, gone)
+    trial.table.set_own(())
     return out
 
 
@@ -121,9 +124,10 @@ def _place(
         if closer is not None and closer.pods == settled.pods:
             ask, settled = near, closer
             break
+    layout = arrange(ask, settled).layout
     return [
-        PodPlace(role.name, missing[position], node, mask, 0, role.resources)
-        for position, (node, mask) in place_settled(ask, settled)
+        PodPlace(role.name, index, node, mask, 0, role.resources, spec.exclusive)
+        for index, node, mask in zip(missing, layout.nodes, layout.masks, strict=False)
     ]
 
 

@@ -66,7 +66,8 @@ def _kept(
         return _together(pods, rule, topology, node_type)
     if spec.parallelism is None:
         return _together([p for p in pods if p.role == rule.group], rule, topology, node_type)
-    return _axis_kept(spec.parallelism, rule, topology, pods, gpus_per_pod, node_type)
+    sizes = spec.sizes_at(len(pods) * gpus_per_pod) or spec.parallelism
+    return _axis_kept(sizes, rule, topology, pods, gpus_per_pod, node_type)
 
 
 def _together(

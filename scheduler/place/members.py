@@ -1,5 +1,7 @@
 """One role's equal members: what they ask of a node, and their place on the best node type."""
 
+from dataclasses import dataclass
+
 from scheduler.cluster.trial import Trial
 from scheduler.cluster.view import Shape
 from scheduler.model.job import JOB_GROUP, JobSpec, Mode, Role
@@ -9,9 +11,17 @@ from scheduler.model.placement import NoFit, PodPlace
 from scheduler.parallel.units import Members
 from scheduler.place.best import best_of
 from scheduler.place.bounds import named_levels, rules_of_role
+from scheduler.place.clean import prefer_clean
 from scheduler.place.room import Scope
-from scheduler.place.uniform import Ask, place_settled
+from scheduler.place.uniform import Ask
 from scheduler.topology.tree import Topology
+
+
+@dataclass(slots=True)
+class Cut:
+    """Whether some search was stopped before every choice was seen."""
+
+    bounded: bool = False
 
 
 def shape_of(topology: Topology, spec: JobSpec, role: Role, node_type: NodeType | None) -> Shape:
@@ -30,6 +40,8 @@ def shape_of(topology: Topology, spec: JobSpec, role: Role, node_type: NodeType 
         tolerations=spec.tolerations,
         nodes=frozenset(spec.nodes),
         named=named_levels(topology, node_type, [r for r in rules if r.mode is Mode.REQUIRED]),
+        dead_allowed=0 if spec.rails_required and role.gpus else None,
+        exclusive=spec.exclusive,
     )
 
 
@@ -48,25 +60,31 @@ def place_role(
     role: Role,
     least: int,
     scope: Scope | None,
+    cut: Cut,
     *,
     alone: bool,
     wanted: int | None = None,
 ) -> list[PodPlace] | NoFit:
     """Place members 0 .. of one role on the best node type and hold their places."""
     pods = role.replicas if wanted is None else wanted
-    found = best_of(
+    asks = [
         ask_for_role(trial, spec, role, node_type, pods, least, scope, alone=alone)
         for node_type in node_types_for(trial, spec.gpu, role.gpus)
-    )
+    ]
+    found = prefer_clean(trial, best_of(asks))
     if found is None:
         return no_such_node(spec, role)
     if isinstance(found, NoFit):
         return found
+    cut.bounded = cut.bounded or not found.proven
+    spots = zip(found.layout.nodes, found.layout.masks, strict=True)
     out = [
-        PodPlace(role.name, index, node, mask, 0, role.resources)
-        for index, (node, mask) in place_settled(*found)
+        PodPlace(role.name, index, node, mask, 0, role.resources, spec.exclusive)
+        for index, (node, mask) in enumerate(spots)
     ]
     trial.hold_places(out)
+    if spec.exclusive:
+        trial.table.set_own({*trial.table.own, *(place.node_index for place in out)})
     return out
 
 

@@ -1,7 +1,6 @@
 """Gangs of unlike members: a domain in which all roles' minimums fit together, then the rest."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice, permutations
 
 from scheduler.cluster.trial import Trial
@@ -10,7 +9,14 @@ from scheduler.model.placement import NoFit, PodPlace
 from scheduler.place.bounds import job_level
 from scheduler.place.exact import pack_exactly
 from scheduler.place.grow import more_of_role
-from scheduler.place.members import ask_for_role, no_such_node, node_types_for, place_role, shape_of
+from scheduler.place.members import (
+    Cut,
+    ask_for_role,
+    no_such_node,
+    node_types_for,
+    place_role,
+    shape_of,
+)
 from scheduler.place.room import Scope
 from scheduler.place.uniform import required_wants
 from scheduler.place.verdict import missing_level, shortfall
@@ -23,19 +29,19 @@ ORDER_LIMIT = 6
 """Orders of the roles that are tried in one domain before the exact search."""
 
 
-@dataclass(slots=True)
-class Cut:
-    """Whether some search was stopped before every choice was seen."""
-
-    bounded: bool = False
-
-
 def place_roles(trial: Trial, spec: JobSpec) -> tuple[list[PodPlace], Cut] | NoFit:
     """Place every role's minimum, then as many more as fit; the trial is left as it was."""
+    found = _place(trial, spec)
+    if spec.exclusive:
+        trial.table.set_own(())
+    return found
+
+
+def _place(trial: Trial, spec: JobSpec) -> tuple[list[PodPlace], Cut] | NoFit:
     cut = Cut()
     mark = trial.mark()
     if len(spec.roles) == 1:
-        found = place_role(trial, spec, spec.roles[0], spec.roles[0].min, None, alone=True)
+        found = place_role(trial, spec, spec.roles[0], spec.roles[0].min, None, cut, alone=True)
         trial.roll_back(mark)
         return found if isinstance(found, NoFit) else (found, cut)
     level = job_level(spec, trial.table.topology)
@@ -91,7 +97,7 @@ def _pack(trial: Trial, spec: JobSpec, scope: Scope | None, cut: Cut) -> list[Po
     )
     best: NoFit | None = None
     for order in islice(permutations(large_first), ORDER_LIMIT):
-        found = _in_order(trial, spec, order, scope)
+        found = _in_order(trial, spec, order, scope, cut)
         if not isinstance(found, NoFit):
             return found
         trial.roll_back(mark)
@@ -104,11 +110,11 @@ def _pack(trial: Trial, spec: JobSpec, scope: Scope | None, cut: Cut) -> list[Po
 
 
 def _in_order(
-    trial: Trial, spec: JobSpec, order: Sequence[Role], scope: Scope | None
+    trial: Trial, spec: JobSpec, order: Sequence[Role], scope: Scope | None, cut: Cut
 ) -> list[PodPlace] | NoFit:
     out: list[PodPlace] = []
     for role in order:
-        found = place_role(trial, spec, role, role.min, scope, alone=False, wanted=role.min)
+        found = place_role(trial, spec, role, role.min, scope, cut, alone=False, wanted=role.min)
         if isinstance(found, NoFit):
             return _whole_job(spec, found, len(out))
         out += found

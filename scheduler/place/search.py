@@ -1,6 +1,7 @@
 """Entry point: a gang and what is free in, a placement or a reason out."""
 
 from dataclasses import replace
+from itertools import repeat
 
 from scheduler.cluster.trial import Trial
 from scheduler.cluster.view import Shape
@@ -9,17 +10,20 @@ from scheduler.model.job import (
     JobSpec,
     Mode,
     ParallelSizes,
+    Rule,
     default_gpus_per_pod,
 )
 from scheduler.model.lifecycle import Reason
-from scheduler.model.node import NodeType
+from scheduler.model.node import NODE_LEVEL, NodeType
 from scheduler.model.placement import NoFit, Placement, PodPlace
-from scheduler.parallel.units import PodGrid
+from scheduler.parallel.units import pod_grid
 from scheduler.place.best import best_of
 from scheduler.place.bounds import named_levels, rules_of_parallel
-from scheduler.place.members import node_types_for
+from scheduler.place.clean import prefer_clean
+from scheduler.place.members import Cut, node_types_for
+from scheduler.place.price import StepPrice
 from scheduler.place.roles import place_roles
-from scheduler.place.uniform import Ask, place_settled
+from scheduler.place.uniform import Ask
 
 
 def place(trial: Trial, spec: JobSpec) -> Placement | NoFit:
@@ -28,12 +32,35 @@ def place(trial: Trial, spec: JobSpec) -> Placement | NoFit:
     `NoFit.never` is always false here: whether waiting could help is another question, asked of the
     empty cluster (`admit.never_fits`).
     """
-    if spec.parallelism is not None:
-        return _place_parallel(trial, spec, spec.parallelism)
+    if spec.parallelism is None:
+        return _place_roles(trial, spec)
+    verdict: NoFit | None = None
+    for sizes in spec.all_sizes():
+        found = _place_parallel(trial, spec, sizes)
+        if isinstance(found, Placement):
+            return found
+        verdict = found
+    return _no_such_node(spec) if verdict is None else verdict
+
+
+def _place_roles(trial: Trial, spec: JobSpec) -> Placement | NoFit:
+    if spec.rails_required:
+        # A gang on one node talks over no rail.
+        near = replace(spec, rails_required=False, rules=(*spec.rules, Rule(JOB_GROUP, NODE_LEVEL)))
+        found = place_roles(trial, near)
+        if not isinstance(found, NoFit) and _all_of(spec, found[0]):
+            return _roles_placed(trial, *found)
     found = place_roles(trial, spec)
     if isinstance(found, NoFit):
         return found
-    pods, cut = found
+    return _roles_placed(trial, *found)
+
+
+def _all_of(spec: JobSpec, pods: list[PodPlace]) -> bool:
+    return len(pods) == sum(role.replicas for role in spec.roles)
+
+
+def _roles_placed(trial: Trial, pods: list[PodPlace], cut: Cut) -> Placement:
     types = {trial.table.topology.types[p.node_index].name for p in pods if p.gpu_mask}
     return Placement(
         pods=_with_ranks(pods),
@@ -52,36 +79,57 @@ def _with_ranks(pods: list[PodPlace]) -> tuple[PodPlace, ...]:
 
 
 def _place_parallel(trial: Trial, spec: JobSpec, sizes: ParallelSizes) -> Placement | NoFit:
-    found = best_of(
-        ask_for_parallel(trial, spec, sizes, node_type)
-        for node_type in node_types_for(trial, spec.gpu, spec.gpus_per_pod or 1)
-        if node_type is not None
-    )
+    if sizes is not spec.parallelism:
+        spec = replace(spec, parallelism=sizes)
+    kinds = [kind for kind in node_types_for(trial, spec.gpu, spec.gpus_per_pod or 1) if kind]
+    for kind in kinds if spec.segment else ():
+        count = sizes.world // (spec.gpus_per_pod or default_gpus_per_pod(sizes, kind.gpus))
+        if spec.segment and count > spec.segment and count % spec.segment:
+            return _uneven(spec.segment, count)
+    asks = [ask_for_parallel(trial, spec, sizes, kind) for kind in kinds]
+    found = prefer_clean(trial, best_of(asks))
     if found is None:
         return _no_such_node(spec)
     if isinstance(found, NoFit):
         return found
-    ask, settled = found
-    gpus = ask.view.shape.gpus
+    gpus = found.ask.view.shape.gpus
     resources = spec.resources_per_pod
+    nodes, masks = found.layout.nodes, found.layout.masks
+    # `map` makes a thousand of them in half the time that a loop takes.
     pods = tuple(
-        PodPlace("", index, node, mask, index * gpus, resources)
-        for index, (node, mask) in place_settled(ask, settled)
+        map(
+            PodPlace,
+            repeat(""),
+            range(len(nodes)),
+            nodes,
+            masks,
+            range(0, gpus * len(nodes), gpus),
+            repeat(resources),
+            repeat(spec.exclusive),
+        )
     )
-    kind = ask.node_type
-    return Placement(pods, "" if kind is None else kind.name, gpus)
+    chosen = found.ask.node_type
+    return Placement(
+        pods,
+        "" if chosen is None else chosen.name,
+        gpus,
+        search="exact" if found.proven else "bounded",
+        gap=found.gap,
+        predicted_s=found.seconds,
+    )
 
 
 def ask_for_parallel(trial: Trial, spec: JobSpec, sizes: ParallelSizes, node_type: NodeType) -> Ask:
     """The pods of a parallel job on one node type as the uniform search takes them."""
     gpus = spec.gpus_per_pod or default_gpus_per_pod(sizes, node_type.gpus)
-    units = PodGrid(sizes, gpus)
+    units = pod_grid(sizes, gpus)
     rules = rules_of_parallel(spec)
     # A group inside one pod lies in one domain wherever its node is.
     binding = [
         rule
         for rule in rules
-        if rule.mode is Mode.REQUIRED
+        if any(trial.table.topology.blanks)
+        and rule.mode is Mode.REQUIRED
         and (rule.group == JOB_GROUP or units.unit(frozenset({rule.group})) > 1)
     ]
     shape = Shape(
@@ -93,8 +141,25 @@ def ask_for_parallel(trial: Trial, spec: JobSpec, sizes: ParallelSizes, node_typ
         tolerations=spec.tolerations,
         nodes=frozenset(spec.nodes),
         named=named_levels(trial.table.topology, node_type, binding),
+        dead_allowed=0 if spec.rails_required and units.pods > 1 else None,
+        exclusive=spec.exclusive,
     )
-    return Ask(trial.view(shape), units, rules, node_type, units.pods)
+    price = StepPrice(spec, trial.table.topology, node_type, gpus)
+    return Ask(trial.view(shape), units, rules, node_type, units.pods, price=price)
+
+
+def _uneven(segment: int, pods: int) -> NoFit:
+    """The verdict on a gang whose last segment would be smaller than the others."""
+    allowed = ", ".join(str(n) for n in range(1, pods) if pods % n == 0)
+    return NoFit(
+        never=False,
+        code=Reason.RULE,
+        message=(
+            f"its {pods} pods are no whole number of segments of {segment};"
+            f" a segment may have {allowed} pods, or all"
+        ),
+        wanted=pods,
+    )
 
 
 def _no_such_node(spec: JobSpec) -> NoFit:

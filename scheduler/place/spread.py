@@ -19,8 +19,20 @@ Soft = tuple[int, int]
 """(level index, pods of a unit): keep as many units as can be whole in one domain of the level."""
 
 
-def choose(room: Room, wanted: int, soft: Soft | None = None) -> list[Piece]:
+def choose(
+    room: Room,
+    wanted: int,
+    soft: Soft | None = None,
+    stop: int | None = None,
+    *,
+    even: bool = False,
+) -> list[Piece]:
     """Pieces that hold `wanted` pods; `room.fits(wanted)` must hold.
+
+    Args:
+        stop: Level inside whose domains nothing is chosen; None = down to the racks of nodes.
+        even: Of as few domains each takes about as many pods, for the one that holds fewest has
+            the fewest uplinks to talk over.
 
     The domain for the whole gang is the one that needs the fewest domains inside it, then has the
     fewest pods free, then whose parents have.
@@ -33,11 +45,33 @@ def choose(room: Room, wanted: int, soft: Soft | None = None) -> list[Piece]:
     else:
         start = (level, _tightest_domain(room, level, wanted))
     out: list[Piece] = []
-    spread(room, start, wanted, out, soft)
+    if soft is not None and soft[1] >= wanted and soft[0] > start[0]:
+        lo, hi = _inside(room, start, soft[0])
+        capacities = list(zip(room.pods_of(soft[0], lo, hi), range(lo, hi), strict=True))
+        for domain, share in fewest(capacities, wanted):
+            spread(room, (soft[0], domain), share, out, stop=stop)
+        return out
+    spread(room, start, wanted, out, soft, stop, even=even)
     return out
 
 
-def spread(room: Room, at: Scope, wanted: int, out: list[Piece], soft: Soft | None = None) -> None:
+def _inside(room: Room, at: Scope, level: int) -> tuple[int, int]:
+    """Domains of a level further in that lie in one domain, or in the whole cluster."""
+    if at == ROOT:
+        return 0, len(room.topology.levels[level].names)
+    return room.topology.inside(*at, level)
+
+
+def spread(
+    room: Room,
+    at: Scope,
+    wanted: int,
+    out: list[Piece],
+    soft: Soft | None = None,
+    stop: int | None = None,
+    *,
+    even: bool = False,
+) -> None:
     """Share `wanted` pods among the domains inside one, in tree order."""
     level, domain = at
     topology = room.topology
@@ -46,7 +80,10 @@ def spread(room: Room, at: Scope, wanted: int, out: list[Piece], soft: Soft | No
         out.append((domain, domain + 1, wanted))
         return
     cuts_nodes = bool(room.bounds.units) and room.bounds.units[-1][0] == last
-    if level == last - 1 and not cuts_nodes:
+    # Where all that is free is wanted, there is nothing to choose further in.
+    filled = level >= 0 and room.view.counts[level][domain] == wanted
+    filled = filled or (stop is not None and level >= stop)
+    if (level == last - 1 or filled) and not cuts_nodes:
         if level < 0:
             out.append((0, topology.node_count, wanted))
         else:
@@ -66,8 +103,32 @@ def spread(room: Room, at: Scope, wanted: int, out: list[Piece], soft: Soft | No
         shares = whole_first(capacities, wanted, soft[1])
     else:
         shares = fewest(capacities, wanted)
+        if even and len(shares) > 1:
+            shares = evened(capacities, wanted, len(shares), _unit_at(room, level + 1))
     for child, share in shares:
-        spread(room, (level + 1, child), share, out, soft)
+        spread(room, (level + 1, child), share, out, soft, stop, even=even)
+
+
+def _unit_at(room: Room, level: int) -> int:
+    """Pods that a domain of the level takes at a time."""
+    return next((unit for at, unit, _ in room.bounds.units if at >= level), 1)
+
+
+def evened(
+    capacities: list[tuple[int, int]], wanted: int, count: int, unit: int
+) -> list[tuple[int, int]]:
+    """The `count` largest domains with shares as equal as their room and whole units allow.
+
+    Args and Returns: As for `fewest`; `unit` divides `wanted` and every capacity.
+    """
+    largest = sorted(capacities, key=lambda c: (-c[0], c[1]))[:count]
+    left, out = wanted, []
+    for position, (capacity, child) in enumerate(reversed(largest)):
+        others = count - position - 1
+        share = min(capacity, left // (others + 1) // unit * unit) if others else left
+        out.append((child, share))
+        left -= share
+    return sorted((child, share) for child, share in out if share)
 
 
 def whole_first(capacities: list[tuple[int, int]], wanted: int, unit: int) -> list[tuple[int, int]]:
@@ -124,6 +185,17 @@ def _tightest_domain(room: Room, level: int, wanted: int) -> int:
             break
         node = room.topology.levels[level].node_lo[domain]
         outer = tuple(counts[up][place[up][node]] for up in range(level - 1, -1, -1))
+        if (
+            best is not None
+            and best[0][0] == fewest_possible
+            and best[0][1:]
+            < (
+                count,
+                outer,
+                domain,
+            )
+        ):
+            continue  # it cannot need fewer domains inside, and is no better in all else
         key = (_inner_domains(room, level, domain, wanted), count, outer, domain)
         if best is None or key < best[0]:
             best = (key, domain)
@@ -169,14 +241,17 @@ def _tightest_node(room: Room, wanted: int) -> int:
 
     def key(node: int) -> tuple[object, ...]:
         outer = tuple(view.counts[up][topology.place[up][node]] for up in range(last - 1, -1, -1))
-        free = view.table.free[node].bit_count()
-        return (free, not aligned_free(view.table.free[node], view.shape.gpus), outer, node)
+        aligned = aligned_free(view.free(node), view.shape.gpus)
+        return (view.tightness_of(node), not aligned, outer, node)
 
     return min(fitting, key=key)
 
 
 def _is_empty(room: Room, node: int) -> bool:
-    return room.view.table.free[node].bit_count() == room.topology.types[node].gpus
+    gpus = room.topology.types[node].gpus
+    if not gpus:
+        return not room.view.table.pod_count[node]
+    return room.view.table.free[node].bit_count() == gpus
 
 
 def _in_tight_domain(room: Room, wanted: int) -> list[int]:
@@ -186,9 +261,10 @@ def _in_tight_domain(room: Room, wanted: int) -> list[int]:
     out: list[int] = []
     for domain in islice(view.buckets(level).at_least(wanted), CANDIDATE_LIMIT):
         lo, hi = topology.levels[level].node_lo[domain], topology.levels[level].node_hi[domain]
-        first = next((n for n in range(lo, hi) if view.slots[n] >= wanted), None)
-        if first is not None:
-            out.append(first)
+        fitting = (n for n in range(lo, hi) if view.slots[n] >= wanted)
+        best = min(fitting, key=lambda n: (view.tightness_of(n), n), default=None)
+        if best is not None:
+            out.append(best)
     return out
 
 

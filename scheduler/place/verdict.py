@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from scheduler.model.job import JOB_GROUP, Mode, Rule
 from scheduler.model.lifecycle import Reason
 from scheduler.model.placement import Nearest, NoFit
-from scheduler.parallel.units import PART_GROUP
+from scheduler.parallel.units import PART_GROUP, SEGMENT
 from scheduler.place.bounds import Bounds, Wants, bounds_of, level_of
 from scheduler.place.room import Room
 from scheduler.place.uniform import Ask, required_wants
@@ -17,6 +17,10 @@ SET_ASIDE_WORDS = {
     "other_node_type": "of another type",
     "too_few_gpus": "with too few GPUs",
     "labels": "without the labels",
+    "exclusive": "of jobs that share with no other",
+    "used_by_others": "in use by others",
+    "rack_power": "in racks without the power for one more",
+    "dead_rails": "without enough GPUs whose rail works",
     "no_place_at_the_level": "without a place at the level of a rule",
 }
 
@@ -154,6 +158,8 @@ def _largest_node(ask: Ask) -> int:
 def rule_words(rule: Rule) -> str:
     """A rule as a reader would say it."""
     group = {JOB_GROUP: "the job", PART_GROUP: "each part"}.get(rule.group, rule.group)
+    if group.startswith(SEGMENT):
+        group = f"each segment of {group.removeprefix(SEGMENT)} nodes"
     return f"{group} within {rule.within}, {rule.mode}"
 
 

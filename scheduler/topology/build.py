@@ -10,6 +10,7 @@ from itertools import chain
 
 from scheduler.errors import InventoryError, Problem, invariant
 from scheduler.model.node import NODE_LEVEL, Inventory
+from scheduler.topology.dead_rails import DEAD_RAILS, wrong_rails
 from scheduler.topology.fabric_defaults import fabric_of
 from scheduler.topology.natural import natural_key
 from scheduler.topology.places import Places, listed, settle
@@ -69,7 +70,12 @@ def build(inventory: Inventory) -> Built:
         sets=sets,
     )
     rack_warnings = _racks_without_nodes(inventory, levels)
-    found = chain(inventory.warnings, settled.warnings, set_warnings, rack_warnings)
+    rail_warnings = [
+        f"{wrong}; ignored"
+        for node, node_type in zip(nodes, topology.types, strict=True)
+        if DEAD_RAILS in node.labels and (wrong := wrong_rails(node, node_type))
+    ]
+    found = chain(inventory.warnings, settled.warnings, set_warnings, rack_warnings, rail_warnings)
     return Built(topology, _capped(list(found)))
 
 

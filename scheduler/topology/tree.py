@@ -5,10 +5,11 @@ children a contiguous range of domains of the next level. A node that has no pla
 there in a *blank* domain of its own branch, which keeps the tree regular but holds no rule.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from scheduler.model.node import FabricLevel, NodeRecord, NodeType, RackRecord
+from scheduler.model.node import FabricLevel, NodeRecord, NodeType, RackRecord, TaintEffect
+from scheduler.topology.dead_rails import dead_rails_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,15 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True)
+class PowerBudget:
+    """Watts that the nodes `node_lo <= node_index < node_hi` may draw together."""
+
+    node_lo: int
+    node_hi: int
+    power_w: int
+
+
+@dataclass(frozen=True, slots=True)
 class Topology:
     """A cluster's nodes and domains, fixed for as long as the inventory stays the same.
 
@@ -55,6 +65,10 @@ class Topology:
         fabric: The scale-out network by level name.
         blanks: For each level, whether it has a blank domain.
         kinds: The node types that occur, by name.
+        dead_rails: Node index -> mask of its dead rails, of nodes that have any.
+        shunned: Indices of the nodes with a `PreferNoSchedule` taint.
+        power: Sets of nodes with a power budget; empty where no rack states one.
+        power_of: Node index -> position in `power`, of nodes with a budget.
     """
 
     cluster: str
@@ -70,11 +84,42 @@ class Topology:
     sets: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     blanks: tuple[bool, ...] = field(init=False)
     kinds: tuple[NodeType, ...] = field(init=False)
+    dead_rails: Mapping[int, int] = field(init=False)
+    shunned: frozenset[int] = field(init=False)
+    power: tuple[PowerBudget, ...] = field(init=False)
+    power_of: Mapping[int, int] = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "blanks", tuple("" in level.names for level in self.levels))
         kinds = {kind.name: kind for kind in self.types}
         object.__setattr__(self, "kinds", tuple(kinds[name] for name in sorted(kinds)))
+        object.__setattr__(self, "dead_rails", dead_rails_of(self.nodes, self.types))
+        shunned = (
+            index
+            for index, node in enumerate(self.nodes)
+            if any(taint.effect is TaintEffect.PREFER_NO_SCHEDULE for taint in node.taints)
+        )
+        object.__setattr__(self, "shunned", frozenset(shunned))
+        object.__setattr__(self, "power", tuple(self._budgets()))
+        within = {
+            node: position
+            for position, budget in enumerate(self.power)
+            for node in range(budget.node_lo, budget.node_hi)
+        }
+        object.__setattr__(self, "power_of", within)
+
+    def _budgets(self) -> Iterator[PowerBudget]:
+        """Racks that state a budget below what their nodes draw together.
+
+        A rack is a domain of the innermost level that has one of its name.
+        """
+        wanted = {name: rack.power_w for name, rack in self.racks.items() if rack.power_w}
+        for level in reversed(self.levels[:-1]):
+            for domain, name in enumerate(level.names if wanted else ()):
+                power_w = wanted.pop(name, 0)
+                lo, hi = level.node_lo[domain], level.node_hi[domain]
+                if power_w and power_w < sum(self.types[node].power_w for node in range(lo, hi)):
+                    yield PowerBudget(lo, hi, power_w)
 
     @property
     def node_count(self) -> int:

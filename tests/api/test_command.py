@@ -199,7 +199,7 @@ def test_doctor_tells_whether_the_ledger_agrees(database_url: str) -> None:
         status, said = run("doctor", "--database-url", database_url)
         assert (status, said) == (
             0,
-            "the ledger agrees: 2 live pods on 4 nodes, revision 3\n",
+            "the ledger agrees: 2 live pods and 0 claims on 4 nodes, revision 3\n",
         )
         execute(database, "UPDATE node_usage SET pods = 9 WHERE node = 'n003'")
     status, said = run("doctor", "--database-url", database_url)

@@ -37,7 +37,9 @@ def test_gangs_of_every_kind_have_the_nodes_asked_for(nodes: int, kind: int) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["placement", "throughput", "restart", "ledger"])
+@pytest.mark.parametrize(
+    "name", ["placement", "preemption", "throughput", "restart", "ledger", "quality"]
+)
 def test_a_small_run_prints_one_json_object(name: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", f"benchmarks.{name}", "--json", "--size", "small"],

@@ -18,11 +18,8 @@ SERVE = (
     " --database-url sqlite:///{dir}/p.db"
 )
 NOT_YET = {
-    "08-preempt-keeps-the-rack": "preemption",
-    "09-no-gain-no-eviction": "preemption and queue limits",
     "10-replace-in-the-same-rack": "faults and recovery",
     "11-flapping-node": "agents",
-    "12-every-parent-counts": "queue limits",
 }
 """Cards that need what is not built yet; one that passes all the same fails the test."""
 

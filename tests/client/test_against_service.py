@@ -249,6 +249,45 @@ def test_other_calls_are_served_as_the_client_makes_them(yardctl: Yardctl, clien
     assert [event.get("revision") for event in client.events()][-1] == client.revision()
 
 
+def test_job_is_held_released_suspended_and_resumed(yardctl: Yardctl, client: Client) -> None:
+    job = {"name": "train", "namespace": "research", "parallelism": {"tp": 8}}
+    client.submit(job, wait_s=20)
+    named = "research/train"
+    assert yardctl("hold", named).stdout == "job/research/train held\n"
+    assert client.job("research", "train").get("held") is True
+    assert yardctl("release", named).stdout == "job/research/train released\n"
+    client.save_checkpoint("research", "train", {"step": 7, "uri": "s3://b/7"})
+    assert "step 7 at s3://b/7" in yardctl("describe", "job", named).stdout
+    yardctl("suspend", named)
+    for _ in range(200):
+        for pod in client.pods(namespace="research", job="train"):
+            if pod.get("state") == "terminating":
+                client.report_pod("research", pod["name"], attempt=1, state="stopped")
+        if client.job("research", "train").get("state") == "suspended":
+            break
+        client.sleep(0.05)
+    assert yardctl("requeue", named).exit_code == 1
+    assert yardctl("resume", named).stdout == "job/research/train to be resumed\n"
+    bound = client.wait_job("research", "train", timeout_s=20)
+    assert (bound.get("state"), bound.get("attempt")) == ("bound", 2)
+
+
+def test_nodes_are_reserved_claimed_and_given_back(yardctl: Yardctl, client: Client) -> None:
+    made = yardctl("reserve", "w", "--domain", "rack:r1", "--start", "+1h", "--for", "2h")
+    assert made.stdout.startswith("reservation/w made: 4 nodes, ")
+    for _ in range(200):
+        if client.reservation("w").get("claimed") == 4:
+            break
+        client.sleep(0.05)
+    claims = table(yardctl("get", "claims", "--node", "n01").stdout)
+    assert claims[1][:3] == ["w", "maintenance", "n01"]
+    assert [row[0] for row in table(yardctl("get", "reservations").stdout)] == ["NAME", "w"]
+    assert yardctl("delete", "reservation", "w").stdout == "reservation/w withdrawn\n"
+    assert list(client.reservations()) == []
+    refused = yardctl("reserve", "x", "--nodes", "none", "--for", "2h")
+    assert (refused.exit_code, "node 'none' does not exist" in refused.stderr) == (1, True)
+
+
 def test_watch_batch_and_change_follow_each_other(service: str) -> None:
     with Client(service, timeout_s=30.0) as client:
         since = client.revision()
@@ -266,3 +305,36 @@ def test_watch_batch_and_change_follow_each_other(service: str) -> None:
         kinds = ["job.submitted", "job.changed", "job.cancelled"]
         events = client.watch(since=since, kinds=kinds, namespace="w", job="followed")
         assert [next(events).get("kind") for _ in kinds] == kinds
+
+
+def test_queue_is_made_used_accounted_for_and_deleted(yardctl: Yardctl, client: Client) -> None:
+    assert yardctl("queue", "create", "vision", "--quota", "16").stdout == "queue/vision created\n"
+    said = yardctl("queue", "set", "vision", "--limit", "32", "--max-pending", "9").stdout
+    assert said == "queue/vision changed\n"
+    assert client.put_queue("vision", {"quota_gpus": 16, "limit_gpus": 32}).get("lent_gpus") == 16
+    client.submit({"name": "a", "queue": "vision", "parallelism": {"tp": 8}}, wait_s=20)
+    wide = table(yardctl("get", "queue", "vision", "-o", "wide").stdout)
+    assert dict(zip(*wide, strict=True)) == {
+        "NAME": "vision",
+        "PARENT": "-",
+        "USED": "8",
+        "QUOTA": "16",
+        "LIMIT": "32",
+        "PENDING": "0",
+        "WEIGHT": "1",
+        "BORROWED": "0",
+        "LENT": "8",
+        "SHARE": "0.083",
+        "RUNNING": "1",
+        "CLOSED": "no",
+        "MAX-PRIORITY": "-",
+        "NAMESPACES": "-",
+    }
+    refused = yardctl("queue", "delete", "vision")
+    assert (refused.exit_code, "e.g. 'default/a'" in refused.stderr) == (1, True)
+    (row,) = client.usage(by="job", queue="vision")
+    assert (row.get("job"), row.get("namespace")) == ("a", "default")
+    assert "vision" in yardctl("usage").stdout
+    client.cancel("default", "a")
+    client.wait_job("default", "a", until="finished", timeout_s=20)
+    assert yardctl("queue", "delete", "vision").stdout == "queue/vision deleted\n"

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from client.calls import path_of
 from client.errors import ApiError, BadAnswer, InputError, Unreachable, WaitedInVain
-from client.http import Client, Until, path_of
+from client.http import Client, Until
 from client.transport import Retry, server_address
 from tests.client.fake_server import DROP, Answer, FakeServer, Request, problem
 from tests.client.sample import make_job, make_jobs, make_nodes, make_verdict, make_waiting_job

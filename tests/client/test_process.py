@@ -136,8 +136,15 @@ def test_start_imports_only_what_it_needs(unwanted: str) -> None:
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False).returncode == 0
 
 
-def test_agent_says_that_it_is_not_there_yet() -> None:
-    result = run("client.agent", "--hollow", "4")
+def test_agent_that_cannot_begin_says_why(tmp_path: Path) -> None:
+    result = run("client.agent", "--state", str(tmp_path), "--user", "alice")
     assert result.returncode == 2
     assert result.stdout == ""
-    assert result.stderr.startswith("podyard-agent is not part of this version yet.")
+    assert result.stderr == (
+        "podyard-agent: --user alice: give NAMESPACE=USER, as in research=alice or *=nobody\n"
+    )
+
+
+def test_unit_of_the_agent_lets_its_pods_outlive_it() -> None:
+    unit = (ROOT / "deploy" / "systemd" / "podyard-agent.service").read_text()
+    assert "\nKillMode=process\n" in unit

@@ -16,6 +16,7 @@ from scheduler.parallel.groups import groups_of
 from scheduler.place.kept import Member, broken_rules
 from scheduler.place.search import place
 from scheduler.policy import Policy
+from scheduler.sim.apply import apply as apply
 from scheduler.topology.tree import Topology
 
 
@@ -111,36 +112,11 @@ def submit(
     return uid
 
 
-def cycle(world: World, policy: Policy | None = None) -> Plan:
-    """One cycle, its plan applied to the world as a commit would."""
-    plan = run_cycle(world, policy or Policy(), 0.0)
-    apply(world, plan)
+def cycle(world: World, policy: Policy | None = None, now_s: float = 0.0) -> Plan:
+    """One cycle, its plan applied to the world as a commit would, and checked as a store would."""
+    plan = run_cycle(world, policy or Policy(), now_s)
+    apply(world, plan, now_s)
     return plan
-
-
-def apply(world: World, plan: Plan) -> None:
-    """What the store does with a plan, without a store."""
-    pods = {pod.uid: pod for by_job in world.pods.values() for pod in by_job.values()}
-    changed = [
-        replace(pods[move.uid], state=move.state, exit_code=move.exit_code)
-        for move in plan.pod_moves
-    ]
-    world.put_pods([*changed, *plan.pods])
-    for move in plan.job_moves:
-        world.put_job(
-            replace(
-                world.jobs[move.uid],
-                state=move.state,
-                reason=move.reason,
-                message=move.message,
-                attempt=move.attempt,
-                gpus_per_pod=move.gpus_per_pod,
-                node_type=move.node_type,
-                broken=move.broken,
-            )
-        )
-    world.facts = [fact for fact in world.facts if fact.id not in set(plan.facts_done)]
-    world.map_changed = False
 
 
 def report(world: World, pod: PodRecord, state: PodState, exit_code: int | None = None) -> None:
@@ -157,8 +133,13 @@ def report_all(world: World, job: JobId, state: PodState, exit_code: int | None 
 
 
 def cancel(world: World, job: JobId) -> None:
+    tell(world, FactKind.CANCEL, job)
+
+
+def tell(world: World, kind: FactKind, job: JobId, request_id: str = "") -> None:
+    """What somebody wants of a job, to be taken account of in the next cycle."""
     number = len(world.facts) + 1
-    world.facts.append(Fact(number, number, FactKind.CANCEL, job))
+    world.facts.append(Fact(number, number, kind, job, request_id=request_id))
 
 
 def job_nodes(world: World, job: JobId) -> list[str]:

@@ -1,4 +1,4 @@
-"""A caller that submits, reports and cancels without pause, and remembers what it was told."""
+"""A caller that submits, reports, controls and cancels without pause, and remembers the answers."""
 
 import threading
 from dataclasses import dataclass, field
@@ -9,6 +9,8 @@ from tests.crash.service import Service
 
 UNANSWERED = 5
 """Submissions without an answer, after which no new ones are made."""
+
+VERBS = ("hold", "release", "suspend", "resume", "requeue")
 
 STATES = ("running", "running", "succeeded", "succeeded", "failed")
 
@@ -80,8 +82,10 @@ class Caller:
             self._number += 1
             key = f"{self._name}-{self._number}"
             self._submit(key, self._body(key))
-        elif chance < 0.85:
+        elif chance < 0.8:
             self._report()
+        elif chance < 0.87:
+            self._control()
         else:
             self._cancel()
 
@@ -112,14 +116,20 @@ class Caller:
         pods = page.get("items")
         if not isinstance(pods, list):
             return
-        live = [pod for pod in pods if pod["state"] in {"bound", "running"}]
+        live = [pod for pod in pods if pod["state"] in {"bound", "running", "terminating"}]
         if live:
             pod = self._chance.choice(live)
-            state = self._chance.choice(STATES)
+            is_leaving = pod["state"] == "terminating"
+            state = "stopped" if is_leaving else self._chance.choice(STATES)
             body = {"attempt": pod["attempt"], "state": state}
             if state in {"succeeded", "failed"}:
                 body["exit_code"] = int(state == "failed")
             self._call("POST", f"/v1/namespaces/default/pods/{pod['name']}/status", body)
+
+    def _control(self) -> None:
+        name = f"{self._name}-{self._chance.randint(1, max(1, self._number))}"
+        verb = self._chance.choice(VERBS)
+        self._call("POST", f"/v1/namespaces/default/jobs/{name}/{verb}", {})
 
     def _cancel(self) -> None:
         name = f"{self._name}-{self._chance.randint(1, max(1, self._number))}"

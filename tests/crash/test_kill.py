@@ -23,6 +23,9 @@ from tests.crash.service import Service, is_alive, until
 SEED = int(os.environ.get("PODYARD_CRASH_SEED", "4"))
 """Printed when a test fails; give another to see other moments."""
 
+ON_THE_WAY = ("evicting", "reserved", "suspended")
+"""States of jobs that others, or their owners, keep from running."""
+
 BOUND = 0.95
 LOAD_S = (0.02, 0.6)
 """How long a round's load lasts before the kill."""
@@ -67,7 +70,12 @@ def look(service: Service, url: str, callers: list[Caller]) -> None:
     for caller in callers:
         caller.ask_again()
     fill(service)
-    until(lambda: bound_share(url) >= BOUND, "enough of the cluster is in use")
+
+    def is_full() -> bool:
+        stop_those_that_leave(service)
+        return bound_share(url) >= BOUND
+
+    until(is_full, "enough of the cluster is in use")
     seen = together(callers)
     assert broken_promises(url, seen) == []
     jobs = {str(job["uid"]): job for job in service.items("/v1/jobs?limit=500")}
@@ -76,7 +84,15 @@ def look(service: Service, url: str, callers: list[Caller]) -> None:
     for uid, state in seen.ended.items():
         assert uid not in jobs or jobs[uid]["state"] == state
     for job in jobs.values():
-        assert job["state"] in {"pending", "bound", "running", *FINAL}
+        assert job["state"] in {"pending", "bound", "running", *ON_THE_WAY, *FINAL}
+
+
+def stop_those_that_leave(service: Service) -> None:
+    """Pods that were told to stop do so, as their nodes would see to it."""
+    for pod in service.items("/v1/pods?limit=500"):
+        if pod["state"] == "terminating":
+            body = {"attempt": pod["attempt"], "state": "stopped"}
+            service.call("POST", f"/v1/namespaces/default/pods/{pod['name']}/status", body)
 
 
 def fill(service: Service) -> None:

@@ -12,8 +12,11 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
+from api.schemas.spec import dump_node_type, dump_spec
 from api.store.engine import open_engine
 from api.store.errors import SchemaError, StartupError
+from api.store.jobs import list_jobs
+from api.store.ledger import audit_ledger
 from api.store.schema import (
     Standing,
     alembic_config,
@@ -23,7 +26,35 @@ from api.store.schema import (
     open_database,
     standing_of,
 )
+from api.store.snapshot import load_world
 from api.store.tables import metadata
+from scheduler.model.job import JobSpec, Role
+from scheduler.model.lifecycle import JobState
+from tests.builders import make_type
+
+BEFORE_CLAIMS = "2026_12_01_1500"
+
+_SPEC = dump_spec(JobSpec(name="j", roles=(Role("m", 1, 1, gpus=4),)))
+
+_LIVE_GANG = (
+    "INSERT INTO node_types (name, gpu, gpus, body) VALUES ('t', 'X', 8, "
+    f"'{dump_node_type(make_type('t'))}')",
+    "INSERT INTO nodes (name, type, places, labels, taints, revision) "
+    "VALUES ('n1', 't', '{}', '{}', '[]', 1)",
+    "INSERT INTO node_usage (node, gpu_mask_all, cpu_milli_all, memory_mib_all) "
+    "VALUES ('n1', 255, 0, 0)",
+    "INSERT INTO cluster (id, name, levels, scale_up, fabric, racks, sets, revision) "
+    "VALUES (1, 'c', '[\"node\"]', 'node', '{}', '[]', '{}', 1)",
+    "INSERT INTO jobs (uid, namespace, name, queue, priority, state, attempt, gpus_per_pod, roles, "
+    "minimum, members, gpus, spec, body, age, spec_revision, revision, submitted_at, bound_at) "
+    "VALUES ('j', 'default', 'j', 'default', 0, 'bound', 1, 0, 'm', 1, 1, 4, "
+    f"'{_SPEC}', '{{}}', 1, 1, 1, 4.0, 5.0)",
+    "INSERT INTO pods (uid, job_uid, namespace, name, role, role_index, pod_index, node, gpu_mask, "
+    "gpus, first_rank, state, attempt, revision) VALUES ('j-m-0', 'j', 'default', 'j-m-0', 'm', 0, "
+    "0, 'n1', 15, 4, 0, 'bound', 1, 1)",
+    "UPDATE counter SET revision = 1",
+)
+"""One job of one pod with half a node, as the first program wrote it."""
 
 
 def test_migrations_go_up_down_and_up_again(empty_database_url: str) -> None:
@@ -65,6 +96,35 @@ def test_models_match_the_head(database_url: str) -> None:
         if isinstance(constraint, sa.CheckConstraint)
     }
     assert checks == declared
+
+
+def test_database_with_live_gangs_is_upgraded_and_comes_down_again(
+    empty_database_url: str,
+) -> None:
+    url = empty_database_url
+    migrate(url, BEFORE_CLAIMS)
+    _execute(url, *_LIVE_GANG)
+    migrate(url)
+    with closing(open_database(url)) as database:
+        assert audit_ledger(database).is_clean
+        world = load_world(database)
+        (job,) = world.jobs.values()
+        assert (job.state, job.held, job.evict, job.bound_s) == (JobState.BOUND, False, None, 5.0)
+        assert [pod.node for pod in world.live_pods(job.uid)] == ["n1"]
+        assert (world.claims, world.windows) == ({}, {})
+        assert list_jobs(database).items[0].expected_start_at is None
+    _execute(
+        url,
+        "INSERT INTO claims (uid, why, node, gpu_mask, job_uid, starts_at, revision) "
+        "VALUES ('c', 'spare', 'n1', 240, 'j', 0, 2)",
+    )
+    migrate(url, BEFORE_CLAIMS)
+    assert _rows(url, "SELECT uid, state, gpus_held FROM jobs") == [("j", "bound", 4)]
+    assert _rows(url, "SELECT gpu_mask_used FROM node_usage") == [(15,)]
+    _execute(url, "UPDATE pods SET state = 'stopped'")
+    assert _rows(url, "SELECT gpu_mask_used FROM node_usage") == [(0,)]
+    migrate(url)
+    assert standing_of(url) is Standing.CURRENT
 
 
 def test_versions_are_named_by_their_files_and_follow_one_another(database_url: str) -> None:
@@ -186,6 +246,14 @@ def test_database_that_cannot_be_opened_is_told_in_words(url: str, said: str) ->
     with pytest.raises(StartupError, match=said) as caught:
         open_database(url)
     assert "secret" not in str(caught.value)
+
+
+def _rows(url: str, query: str) -> list[tuple[object, ...]]:
+    engine = open_engine(url)
+    with engine.connect() as connection:
+        rows = [tuple(row) for row in connection.exec_driver_sql(query)]
+    engine.dispose()
+    return rows
 
 
 def _execute(url: str, *statements: str) -> None:

@@ -1,24 +1,31 @@
 """Each promise broken on purpose: what catches it is a checker that shares no code with us."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from api.clock import ManualClock
+from api.loop import runner as runner_module
 from api.loop.runner import Runner
 from api.store import commit as commit_module
 from api.store import jobs as jobs_module
 from api.store.bulk import upsert_rows
+from api.store.dependants import Dependants
 from api.store.engine import Database, Transaction
 from api.store.errors import LedgerRefused
-from api.store.jobs import cancel_job, submit_job
+from api.store.jobs import cancel_job, list_jobs, submit_job
 from api.store.pods import list_pods, report_pod
 from api.store.views import IdempotencyKey
 from scheduler.cluster.nodes import NodeTable
-from scheduler.draft import Draft
+from scheduler.cluster.world import World
+from scheduler.cycle import run_cycle
+from scheduler.errors import InvariantError
 from scheduler.model.lifecycle import PodState
+from scheduler.model.plan import Plan
+from scheduler.policy import Policy
 from tests.api.loop.turns import settle
 from tests.api.store.build import NOW_S, load_cluster, make_spec, submit
 from tests.checks import Seen, broken_promises
@@ -54,7 +61,8 @@ def triggers_come_back(database: Database) -> Iterator[None]:
     yield
     if not database.is_sqlite:
         with database.write_quietly() as connection:
-            connection.execute(sa.text("ALTER TABLE pods ENABLE TRIGGER USER"))
+            for table in ("pods", "claims"):
+                connection.execute(sa.text(f"ALTER TABLE {table} ENABLE TRIGGER USER"))
 
 
 def test_checker_finds_nothing_where_nothing_is_broken(database: Database, runner: Runner) -> None:
@@ -110,7 +118,7 @@ def test_gang_that_ends_in_part_is_caught(
     database: Database, runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its job is cancelled, its pods are not."""
-    monkeypatch.setattr(Draft, "_leave", lambda _self, _job, _state: None)
+    monkeypatch.setattr("scheduler.draft.facts.stop_gang", lambda _draft, _job, _state: None)
     submit(database, "a")
     settle(runner)
     cancel_job(database, "default", "a", now_s=NOW_S)
@@ -200,6 +208,87 @@ def test_key_that_makes_two_jobs_is_caught(
     assert caught(database, seen) == {"5"}
 
 
+def test_eviction_for_a_gang_without_a_place_is_caught(
+    database: Database, runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The claim that it is made for gets lost on the way, as if it were a statement of its own."""
+    seen = Seen(evicting=set())
+    submit(database, make_spec("low", replicas=4))
+    settle(runner)
+    monkeypatch.setattr(commit_module, "put_claims", lambda *_: None)
+    submit(database, make_spec("high", replicas=4, priority=9))
+    runner.turn()
+    assert states_of(database) == {"low": "evicting", "high": "reserved"}
+    found = broken_promises(database.url, seen)
+    assert {line.partition(":")[0] for line in found} == {"9"}
+    assert any("for whom no place is kept" in line for line in found)
+
+
+def test_commit_refuses_evictions_whose_claims_are_left_out_of_the_plan(
+    database: Database, runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit(database, make_spec("low", replicas=4))
+    settle(runner)
+    monkeypatch.setattr(
+        runner_module, "run_cycle", lambda *given: replace(run_cycle(*given), claims=())
+    )
+    submit(database, make_spec("high", replicas=4, priority=9))
+    with pytest.raises(InvariantError, match="for whom no place is kept"):
+        settle(runner)
+    assert states_of(database) == {"low": "bound", "high": "pending"}
+
+
+def test_stale_victim_that_is_evicted_all_the_same_is_caught(
+    database: Database, runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its claimant is dropped from the plan since it was cancelled, and nobody goes with it."""
+    seen = Seen(evicting=set())
+    submit(database, make_spec("low", replicas=4))
+    settle(runner)
+    submit(database, make_spec("high", replicas=4, priority=9))
+    monkeypatch.setattr(Dependants, "of", lambda _self, dropped: dropped)
+    monkeypatch.setattr(commit_module, "claimants_without_claim", lambda *_: [])
+    _cancel_before_commit(database, runner, monkeypatch)
+    assert states_of(database) == {"low": "evicting", "high": "cancelled"}
+    assert caught(database, seen) == {"9"}
+
+
+def test_stale_claimant_leaves_its_victims_alone(
+    database: Database, runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fault of the test before with the commit as it is."""
+    submit(database, make_spec("low", replicas=4))
+    settle(runner)
+    submit(database, make_spec("high", replicas=4, priority=9))
+    _cancel_before_commit(database, runner, monkeypatch)
+    assert states_of(database) == {"low": "bound", "high": "cancelled"}
+
+
+@pytest.mark.usefixtures("triggers_come_back")
+def test_claims_on_the_same_gpus_are_caught(database: Database, runner: Runner) -> None:
+    drop_triggers(database, of="claims")
+    submit(database, make_spec("low", replicas=4))
+    settle(runner)
+    submit(database, make_spec("high", replicas=4, priority=9))
+    settle(runner)
+    with database.write_quietly() as connection:
+        connection.execute(sa.text("UPDATE claims SET node = 'n001'"))
+    assert caught(database) == {"1"}
+
+
+@pytest.mark.usefixtures("triggers_come_back")
+def test_pod_on_what_another_gang_is_to_have_is_caught(database: Database, runner: Runner) -> None:
+    drop_triggers(database)
+    submit(database, make_spec("low", replicas=4))
+    settle(runner)
+    submit(database, make_spec("high", replicas=4, priority=9))
+    settle(runner)
+    with database.write_quietly() as connection:
+        connection.execute(sa.text("UPDATE jobs SET evict = NULL, state = 'bound'"))
+        connection.execute(sa.text("UPDATE pods SET state = 'running'"))
+    assert "9" in caught(database)
+
+
 def test_schema_refuses_a_cycle_that_forgets_what_is_held(
     database: Database, runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,3 +300,22 @@ def test_schema_refuses_a_cycle_that_forgets_what_is_held(
     with pytest.raises(LedgerRefused, match="ledger: "):
         settle(runner)
     assert broken_promises(database.url) == []
+
+
+def states_of(database: Database) -> dict[str, str]:
+    return {job.name: job.state.value for job in list_jobs(database).items}
+
+
+def _cancel_before_commit(
+    database: Database, runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One turn in which the claimant is cancelled after it was decided for."""
+
+    def decide(world: World, policy: Policy, now_s: float) -> Plan:
+        plan = run_cycle(world, policy, now_s)
+        cancel_job(database, "default", "high", now_s=NOW_S)
+        return plan
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runner_module, "run_cycle", decide)
+        runner.turn()

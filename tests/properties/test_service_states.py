@@ -16,19 +16,26 @@ from api.clock import ManualClock
 from api.loop import runner as runner_module
 from api.loop.replay import replay_all
 from api.loop.runner import Runner
+from api.store.checkpoints import Checkpoint, save_checkpoint
+from api.store.control import control_job
 from api.store.decisions import DecisionLog
 from api.store.engine import Database
 from api.store.errors import Conflict, NotFound
 from api.store.jobs import cancel_job, list_jobs, submit_job
+from api.store.ledger import audit_ledger
 from api.store.nodes import cordon_node, import_inventory, uncordon_node
 from api.store.pods import list_pods, report_pod
 from api.store.schema import open_database
 from api.store.snapshot import load_world
 from api.store.views import IdempotencyKey
+from api.store.windows import create_window, delete_window
 from scheduler.cluster.world import World
+from scheduler.errors import SchedulerError, StateError
+from scheduler.model.claim import Window
+from scheduler.model.ids import NodeId
 from scheduler.model.job import JobSpec, Mode, ParallelSizes, Parts, Role, Rule
 from scheduler.model.lifecycle import FINAL, JobState, PodState
-from scheduler.model.plan import Plan
+from scheduler.model.plan import FactKind, Plan
 from scheduler.policy import Policy
 from tests.api.store.build import NOW_S
 from tests.api.store.test_snapshot import same
@@ -39,6 +46,14 @@ Databases = Callable[[], AbstractContextManager[str]]
 
 NODES, RACKS = 6, 3
 NAMES = [f"j{number}" for number in range(6)]
+CONTROL = [
+    FactKind.HOLD,
+    FactKind.RELEASE,
+    FactKind.SUSPEND,
+    FactKind.RESUME,
+    FactKind.REQUEUE,
+]
+PLANNED = frozenset({JobState.RESERVED, JobState.EVICTING, JobState.SUSPENDED})
 STATES = [PodState.RUNNING, PodState.SUCCEEDED, PodState.FAILED, PodState.STOPPED]
 
 
@@ -51,7 +66,9 @@ def specs(draw: st.DrawFn) -> JobSpec:
     """Small gangs that fill a cluster of six nodes soon."""
     name, priority = draw(st.sampled_from(NAMES)), draw(st.integers(0, 2))
     restarts = draw(st.integers(0, 1))
-    spec = JobSpec(name=name, priority=priority)
+    duration_s = draw(st.sampled_from([None, None, 300.0, 3600.0]))
+    limit_s = draw(st.sampled_from([None, None, 900.0])) if duration_s else None
+    spec = JobSpec(name=name, priority=priority, duration_s=duration_s, time_limit_s=limit_s)
     spec = replace(spec, failure=replace(spec.failure, max_restarts=restarts))
     mode = draw(st.sampled_from([Mode.REQUIRED, Mode.PREFERRED]))
     rules = (Rule("job", "rack", mode),) if draw(st.booleans()) else ()
@@ -75,7 +92,7 @@ class ServiceStates(RuleBasedStateMachine):
         super().__init__()
         self.place = self.databases()
         self.url = self.place.__enter__()
-        self.seen = Seen()
+        self.seen = Seen(evicting=set())
         self.keys = 0
         self.clock = ManualClock(NOW_S)
         self.database: Database
@@ -187,6 +204,67 @@ class ServiceStates(RuleBasedStateMachine):
         inventory = make_inventory(sizes)
         import_inventory(self.database, inventory, prune=prune, dry_run=False, now_s=NOW_S)
 
+    @rule(name=st.sampled_from(NAMES), kind=st.sampled_from(CONTROL))
+    def control(self, name: str, kind: FactKind) -> None:
+        with suppress(NotFound, StateError):
+            control_job(self.database, "default", name, kind, now_s=self.clock.now_s())
+
+    @rule(number=st.integers(0, 5), kind=st.sampled_from(CONTROL))
+    def control_one_in_its_place(self, number: int, kind: FactKind) -> None:
+        """What is asked of those that run, or are about to, is what has most to undo."""
+        placed = [j for j in list_jobs(self.database).items if j.live or j.state in PLANNED]
+        if placed:
+            self.control(placed[number % len(placed)].name, kind)
+
+    @rule(name=st.sampled_from(NAMES), step=st.integers(0, 5))
+    def save(self, name: str, step: int) -> None:
+        checkpoint = Checkpoint(step, f"s3://b/{step}")
+        with suppress(NotFound, StateError, Conflict):
+            save_checkpoint(self.database, "default", name, checkpoint, now_s=self.clock.now_s())
+
+    @rule(number=st.integers(0, 30), one=st.booleans())
+    def stop_those_that_leave(self, number: int, one: bool) -> None:
+        """All pods that were told to stop do so, or one of them."""
+        leaving = [p for p in list_pods(self.database).items if p.state is PodState.TERMINATING]
+        if leaving and one:
+            leaving = [leaving[number % len(leaving)]]
+        for pod in leaving:
+            with suppress(Conflict):  # something else was reported already
+                report_pod(
+                    self.database,
+                    pod.namespace,
+                    pod.name,
+                    attempt=pod.attempt,
+                    state=PodState.STOPPED,
+                    exit_code=None,
+                    now_s=self.clock.now_s(),
+                )
+
+    @rule(spec=specs(), priority=st.integers(3, 9))
+    def press(self, spec: JobSpec, priority: int) -> None:
+        """One that comes before all who are there."""
+        self.submit(replace(spec, priority=priority), False)
+        self.turn()
+
+    @rule(
+        name=st.sampled_from(["w1", "w2"]),
+        nodes=st.sets(st.integers(1, NODES), min_size=1, max_size=3),
+        starts_in_s=st.sampled_from([0.0, 300.0, 2_000.0]),
+        lasts_s=st.sampled_from([100.0, 1_000.0]),
+    )
+    def reserve(self, name: str, nodes: set[int], starts_in_s: float, lasts_s: float) -> None:
+        """People want some nodes for a time."""
+        now_s = self.clock.now_s()
+        names = tuple(NodeId(f"n{number:03d}") for number in sorted(nodes))
+        window = Window(name, names, now_s + starts_in_s, now_s + starts_in_s + lasts_s)
+        with suppress(Conflict, SchedulerError):
+            create_window(self.database, window, now_s=now_s)
+
+    @rule(name=st.sampled_from(["w1", "w2"]))
+    def withdraw_window(self, name: str) -> None:
+        with suppress(NotFound):
+            delete_window(self.database, name, now_s=self.clock.now_s())
+
     @rule()
     def turn(self) -> None:
         self.runner.turn()
@@ -195,10 +273,12 @@ class ServiceStates(RuleBasedStateMachine):
     def settle(self) -> None:
         """Let the runner decide until there is nothing left to decide."""
         for _ in range(20):
-            if not self.runner.turn():
+            # On a busy machine a step may take longer than a leader may be silent: it leads anew.
+            if not self.runner.turn() and self.runner._known is not None:
                 break
         else:
             raise AssertionError("the runner does not come to rest")
+        assert audit_ledger(self.database).is_clean
         known = self.runner._known
         assert known is not None
         assert same(known.world, load_world(self.database))

@@ -7,8 +7,8 @@ from api.schemas.job import JobBody
 from api.store.engine import Database
 from api.store.nodes import cordon_node, import_inventory
 from api.store.queues import create_queue
-from api.store.views import QueueSpec
 from scheduler.errors import JobError
+from scheduler.model.queue import QueueRecord
 from tests.builders import make_inventory
 
 
@@ -17,7 +17,7 @@ def door(database: Database) -> Door:
     """The door of a cluster of 2 leaves x 2 racks x 4 nodes of 8 GPUs."""
     inventory = make_inventory({"leaf": 2, "rack": 2, "node": 4})
     import_inventory(database, inventory, prune=False, dry_run=False, now_s=0.0)
-    create_queue(database, QueueSpec("team", namespaces=("ns",), max_priority=10), now_s=0.0)
+    create_queue(database, QueueRecord("team", namespaces=("ns",), max_priority=10), now_s=0.0)
     return Door(database)
 
 

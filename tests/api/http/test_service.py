@@ -14,6 +14,13 @@ POLICY = {
     "breaker_share": 0.2,
     "reserve_after_s": 600.0,
     "order": "fair_share",
+    "ageing": 0.2,
+    "assumed_duration_s": 86400.0,
+    "min_run_s": 0.0,
+    "spare_evicted_s": 300.0,
+    "restart_cost_s": 300.0,
+    "evict_share": 1.0,
+    "priorities": {},
     "paused": False,
 }
 

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from api.clock import ManualClock
+from api.clock import ManualClock, SystemClock
 from api.loop import runner as module
 from api.loop.runner import Runner
 from api.metrics import Metrics
@@ -202,6 +202,50 @@ def test_moved_clock_wakes_the_runner(database: Database) -> None:
     runner.turn()
     assert runner.stats.cycles == cycles + 1
     runner.stop()
+
+
+def test_runner_looks_again_when_the_time_comes_that_its_plan_named(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody tells it that the clock has moved."""
+    wake_at_s: list[float | None] = [NOW_S + 100, NOW_S + 100, None]
+
+    def decide(world: World, _policy: Policy, _now_s: float) -> Plan:
+        return Plan(world.revision, wake_at_s=wake_at_s.pop(0))
+
+    monkeypatch.setattr(module, "run_cycle", decide)
+    clock = ManualClock(NOW_S)
+    runner = Runner(database, clock)
+    try:
+        for seconds, cycles in ((0, 1), (99, 1), (1, 2), (0, 2), (0.01, 2), (0.1, 3), (1e6, 3)):
+            clock.advance(seconds)
+            runner.turn()
+            assert runner.stats.cycles == cycles, seconds
+    finally:
+        runner.stop()
+
+
+def test_thread_sleeps_no_longer_than_to_the_time_that_its_plan_named(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "IDLE_S", 3600.0)
+    cycled = threading.Event()
+    clock = SystemClock()
+    begun_s = clock.now_s()
+
+    def decide(world: World, _policy: Policy, now_s: float) -> Plan:
+        if now_s >= begun_s + 0.3:
+            cycled.set()
+            return Plan(world.revision)
+        return Plan(world.revision, wake_at_s=begun_s + 0.3)
+
+    monkeypatch.setattr(module, "run_cycle", decide)
+    runner = Runner(database, clock)
+    runner.start()
+    try:
+        assert cycled.wait(30)
+    finally:
+        runner.stop()
 
 
 def test_cycles_are_counted_for_metrics(database: Database) -> None:

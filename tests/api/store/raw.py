@@ -111,3 +111,43 @@ def counts(database: Database, job: str) -> tuple[int, int, int]:
             {"uid": job},
         ).one()
     return (row[0], row[1], row[2])
+
+
+INSERT_CLAIM = (
+    "INSERT INTO claims (uid, why, node, gpu_mask, job_uid, window_name, starts_at, until_at, "
+    "cpu_milli, revision) VALUES (:uid, :why, :node, :mask, :job, :window, :starts, :until, "
+    ":cpu, 1)"
+)
+
+
+def claim_values(uid: str, mask: int = 0b1, **more: object) -> dict[str, object]:
+    """Every column of a claim for preemption of job j on node a."""
+    values: dict[str, object] = {
+        "uid": uid,
+        "why": "preemption",
+        "node": "a",
+        "mask": mask,
+        "job": "j",
+        "window": "",
+        "starts": 0.0,
+        "until": None,
+        "cpu": 0,
+    }
+    return values | more
+
+
+def add_claim(database: Database, uid: str, mask: int = 0b1, **more: object) -> None:
+    """One claim."""
+    execute(database, INSERT_CLAIM, **claim_values(uid, mask, **more))
+
+
+def switch_off_triggers(database: Database, table: str) -> None:
+    """As if the schema had none on a table."""
+    if not database.is_sqlite:
+        execute(database, f"ALTER TABLE {table} DISABLE TRIGGER USER")
+        return
+    with database.read() as connection:
+        query = "SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = :table"
+        names = connection.execute(sa.text(query), {"table": table}).scalars().all()
+    for name in names:
+        execute(database, f"DROP TRIGGER {name}")

@@ -16,9 +16,10 @@ from api.store.jobs import (
 )
 from api.store.pods import pods_of
 from api.store.queues import create_queue
-from api.store.views import IdempotencyKey, QueueSpec, Submission
+from api.store.views import IdempotencyKey, Submission
 from scheduler.model.job import JobSpec, ParallelSizes, Role
 from scheduler.model.lifecycle import JobState
+from scheduler.model.queue import QueueRecord
 from tests.api.store.build import NOW_S, bind, load_cluster, make_spec, submit
 from tests.api.store.raw import execute
 
@@ -155,7 +156,7 @@ def test_list_shows_pages_in_the_order_of_submission(database: Database) -> None
 
 
 def test_list_shows_only_what_was_asked_for(database: Database) -> None:
-    create_queue(database, QueueSpec("q"), now_s=NOW_S)
+    create_queue(database, QueueRecord("q"), now_s=NOW_S)
     submit(database, make_spec("a"))
     submit(database, make_spec("b", namespace="n"))
     submit(database, make_spec("c", queue="q"))

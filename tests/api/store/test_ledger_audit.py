@@ -3,7 +3,7 @@
 from api.store.engine import Database
 from api.store.ledger import audit_ledger
 from tests.api.store.build import bind, load_cluster, make_spec, submit
-from tests.api.store.raw import execute
+from tests.api.store.raw import add_claim, add_job, execute, switch_off_triggers
 
 
 def test_ledger_that_agrees_is_clean(database: Database) -> None:
@@ -56,3 +56,38 @@ def test_live_pod_on_a_node_that_is_gone_is_found(database: Database) -> None:
     execute(database, "DELETE FROM node_usage WHERE node = 'n001'")
     found = [str(difference) for difference in audit_ledger(database).differences]
     assert found == ["node 'n001': pods is 0, pods say 1"]
+
+
+def test_claims_that_are_as_they_should_be_are_clean(database: Database) -> None:
+    load_cluster(database)
+    add_job(database, "j", state="reserved")
+    add_claim(database, "c-0", 0x0F, node="n001")
+    add_claim(database, "c-1", 0xF0, node="n001")
+    audit = audit_ledger(database)
+    assert audit.is_clean
+    assert audit.claims == 2
+
+
+def test_claims_that_should_not_be_are_found_where_the_triggers_were_off(
+    database: Database,
+) -> None:
+    load_cluster(database)
+    add_job(database, "j", state="cancelled")
+    bind(database, submit(database, make_spec("a", replicas=1)), ["n002"], mask=0b11)
+    for table in ("claims", "pods"):
+        switch_off_triggers(database, table)
+    add_claim(database, "c-0", 0b110, node="n001", until=10.0)
+    add_claim(database, "c-1", 0b011, node="n001", starts=9.0)
+    add_claim(database, "c-2", 0b011, node="n001", starts=4.0, until=9.0)
+    add_claim(database, "c-3", 1 << 9 | 1, node="n002")
+    audit = audit_ledger(database)
+    assert not audit.is_clean
+    ended = [f"claim 'c-{number}' is of job 'j', which has ended" for number in range(4)]
+    (pod,) = [fault for fault in audit.claim_faults if fault.startswith("pod")]
+    assert pod.endswith("stays on GPUs of node 'n002' that claim 'c-3' is to have")
+    assert [fault for fault in audit.claim_faults if fault != pod] == [
+        "claims 'c-0' and 'c-1' have the same GPUs of node 'n001' at one time",
+        "claims 'c-0' and 'c-2' have the same GPUs of node 'n001' at one time",
+        "claim 'c-3' has GPUs that node 'n002' does not have",
+        *ended,
+    ]

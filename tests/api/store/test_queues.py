@@ -6,18 +6,19 @@ from api.store.engine import Database
 from api.store.errors import BadCursor, Conflict, NotFound
 from api.store.events import current_revision
 from api.store.jobs import cancel_job, get_job
-from api.store.queues import create_queue, delete_queue, get_queue, list_queues, patch_queue
-from api.store.views import QueueSpec
+from api.store.queue_views import get_queue, list_queues
+from api.store.queues import create_queue, delete_queue, patch_queue
 from scheduler.errors import SchedulerError
+from scheduler.model.queue import QueueRecord
 from tests.api.store.build import NOW_S, bind, load_cluster, make_spec, submit
 
 
 def make(database: Database, name: str, parent: str | None = None) -> None:
-    create_queue(database, QueueSpec(name, parent), now_s=NOW_S)
+    create_queue(database, QueueRecord(name, parent), now_s=NOW_S)
 
 
 def test_default_queue_is_always_there(database: Database) -> None:
-    queue = get_queue(database, "default")
+    queue = get_queue(database, "default").queue
     assert (queue.parent, queue.quota_gpus, queue.limit_gpus, queue.weight) == (None, None, None, 1)
     with pytest.raises(Conflict, match="always there"):
         delete_queue(database, "default", now_s=NOW_S)
@@ -25,11 +26,22 @@ def test_default_queue_is_always_there(database: Database) -> None:
 
 def test_queue_is_read_back_as_it_was_given(database: Database) -> None:
     make(database, "org")
-    spec = QueueSpec("team", "org", 64, 128, 2.5, 100, ("a", "b"))
-    view = create_queue(database, spec, now_s=NOW_S)
+    queue = QueueRecord(
+        "team",
+        "org",
+        quota_gpus=64,
+        limit_gpus=128,
+        quota_by_model={"H100-80GB": 32},
+        limit_by_model={"A100-80GB": 8, "H100-80GB": 64},
+        weight=2.5,
+        max_priority=100,
+        max_pending=7,
+        namespaces=("a", "b"),
+        closed=True,
+    )
+    view = create_queue(database, queue, now_s=NOW_S)
     assert view == get_queue(database, "team")
-    assert (view.name, view.parent, view.quota_gpus, view.limit_gpus) == ("team", "org", 64, 128)
-    assert (view.weight, view.max_priority, view.namespaces) == (2.5, 100, ("a", "b"))
+    assert view.queue == queue
     assert view.revision == current_revision(database)
 
 
@@ -61,7 +73,7 @@ def test_circle_of_queues_is_refused(database: Database) -> None:
     make(database, "c", "b")
     with pytest.raises(SchedulerError, match="'a' would lie below itself"):
         patch_queue(database, "a", {"parent": "c"}, now_s=NOW_S)
-    assert get_queue(database, "a").parent is None
+    assert get_queue(database, "a").queue.parent is None
 
 
 def test_tree_that_is_too_deep_is_refused_from_either_end(database: Database) -> None:
@@ -77,9 +89,9 @@ def test_tree_that_is_too_deep_is_refused_from_either_end(database: Database) ->
 
 
 def test_patch_changes_only_what_it_names(database: Database) -> None:
-    create_queue(database, QueueSpec("a", quota_gpus=8, namespaces=("x",)), now_s=NOW_S)
+    create_queue(database, QueueRecord("a", quota_gpus=8, namespaces=("x",)), now_s=NOW_S)
     changed = patch_queue(database, "a", {"limit_gpus": 16, "quota_gpus": None}, now_s=NOW_S)
-    assert (changed.limit_gpus, changed.quota_gpus, changed.namespaces) == (16, None, ("x",))
+    assert changed.queue == QueueRecord("a", limit_gpus=16, namespaces=("x",))
     revision = current_revision(database)
     assert patch_queue(database, "a", {"limit_gpus": 16}, now_s=NOW_S) == changed
     assert current_revision(database) == revision
@@ -102,7 +114,8 @@ def test_queue_shows_what_its_jobs_and_those_below_it_use(database: Database) ->
     load_cluster(database)
     make(database, "org")
     make(database, "team", "org")
-    upper = submit(database, make_spec("a", replicas=1, queue="org"))
+    make(database, "other", "org")
+    upper = submit(database, make_spec("a", replicas=1, queue="other"))
     lower = submit(database, make_spec("b", replicas=1, queue="team"))
     submit(database, make_spec("c", queue="team"))
     bind(database, upper, ["n001"], mask=0b11)

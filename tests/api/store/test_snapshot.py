@@ -12,20 +12,25 @@ from api.store.engine import Database
 from api.store.errors import Conflict, NotFound
 from api.store.events import current_revision
 from api.store.jobs import cancel_job, list_jobs
+from api.store.journal import JournalWorld, Reader
 from api.store.ledger import audit_ledger
 from api.store.nodes import cordon_node, import_inventory, uncordon_node
 from api.store.pods import list_pods, report_pod
 from api.store.policy import get_policy, put_policy
-from api.store.snapshot import follow, load_world
+from api.store.queue_views import list_queues
+from api.store.queues import delete_queue, put_queue
+from api.store.snapshot import follow, load_snapshot, load_world
 from api.store.views import PodView
 from scheduler.cluster.world import World
 from scheduler.cycle import run_cycle
 from scheduler.model.lifecycle import LIVE_POD, JobState, PodState
 from scheduler.model.plan import Plan
+from scheduler.model.queue import QueueRecord
 from scheduler.policy import Policy
 from tests.api.store.build import (
     NOW_S,
     bind,
+    binding,
     job_move,
     load_cluster,
     make_spec,
@@ -36,6 +41,14 @@ from tests.api.store.raw import execute
 from tests.builders import make_inventory, make_type
 
 
+def used(world: World) -> dict[str, tuple[int, dict[str, int], int, int]]:
+    """What each queue uses, models without any left out."""
+    return {
+        name: (a.gpus, {m: n for m, n in a.by_model.items() if n}, a.cpu_milli, a.memory_mib)
+        for name, a in world.accounts.total.items()
+    }
+
+
 def same(left: World, right: World) -> bool:
     return (
         left.revision == right.revision
@@ -43,6 +56,8 @@ def same(left: World, right: World) -> bool:
         and {job: pods for job, pods in left.pods.items() if pods}
         == {job: pods for job, pods in right.pods.items() if pods}
         and left.facts == right.facts
+        and left.claims == right.claims
+        and left.windows == right.windows
         and left.paused == right.paused
         and left.topology == right.topology
         and left.table.free == right.table.free
@@ -50,6 +65,9 @@ def same(left: World, right: World) -> bool:
         and left.table.memory_mib == right.table.memory_mib
         and left.table.aside == right.table.aside
         and left.table.pod_count == right.table.pod_count
+        and left.queues == right.queues
+        and used(left) == used(right)
+        and left.accounts.waiting.lines == right.accounts.waiting.lines
     )
 
 
@@ -92,7 +110,14 @@ def test_world_keeps_what_pods_of_ended_jobs_hold(database: Database) -> None:
     assert follow(database, world)
     assert world.jobs == {}
     index = world.topology.node_index["n001"]
-    assert (world.table.free[index], load_world(database).table.free[index]) == (0, 0)
+    anew = load_snapshot(database, JournalWorld).world
+    assert (world.table.free[index], anew.table.free[index]) == (0, 0)
+    assert isinstance(anew, JournalWorld)
+    again = Reader()
+    for line in anew.freeze().lines():
+        again.read(line)
+    of_queue = [w.accounts.total["default"].gpus for w in (world, anew, again.world)]
+    assert of_queue == [16, 16, 16]
 
 
 def test_world_follows_a_node_that_shrinks_when_its_pod_ends(database: Database) -> None:
@@ -140,12 +165,16 @@ def test_world_that_follows_equals_one_read_anew_whatever_happens(
 
 def _do_something(database: Database, chance: random.Random, step: int) -> None:
     what = chance.choice(
-        ("submit", "submit", "report", "report", "cancel", "cordon", "import", "pause")
+        ("submit", "submit", "report", "report", "cancel", "cordon", "import", "pause", "queue")
     )
     node = f"n00{chance.randint(1, 8)}"
     if what == "submit":
         replicas, gpus = chance.randint(1, 4), chance.choice((0, 1, 4, 8))
-        submit(database, make_spec(f"j{step}", replicas=replicas, gpus=gpus))
+        queue = chance.choice([queue.name for queue in list_queues(database).items])
+        spec = make_spec(f"j{step}", replicas=replicas, gpus=gpus, queue=queue)
+        submit(database, spec)
+    elif what == "queue":
+        _change_queues(database, chance)
     elif what == "report":
         live = [pod for pod in list_pods(database).items if pod.state in LIVE_POD]
         if live:
@@ -169,6 +198,16 @@ def _do_something(database: Database, chance: random.Random, step: int) -> None:
     else:
         paused = {"paused": chance.random() < 0.2}
         put_policy(database, get_policy(database) | paused, now_s=NOW_S)
+
+
+def _change_queues(database: Database, chance: random.Random) -> None:
+    name, parent = chance.choice("abc"), chance.choice((None, "top"))
+    put_queue(database, QueueRecord("top"), now_s=NOW_S)
+    limit = chance.choice((None, 8, 64))
+    queue = QueueRecord(name, parent, limit_gpus=limit, weight=chance.choice((1.0, 2.0)))
+    _quietly(lambda: put_queue(database, queue, now_s=NOW_S))
+    if chance.random() < 0.3:
+        _quietly(lambda: delete_queue(database, chance.choice("abc"), now_s=NOW_S))
 
 
 def _report(database: Database, chance: random.Random, pod: PodView) -> None:
@@ -201,5 +240,23 @@ def test_world_forgets_a_job_that_was_deleted_before_it_was_seen_to_end(
     world = load_world(database)
     for _ in range(2):
         cancel_job(database, "default", "a", now_s=NOW_S)
+    assert follow(database, world)
+    assert same(world, load_world(database))
+
+
+def test_world_gives_a_deleted_jobs_gpus_to_who_came_after_it(database: Database) -> None:
+    """Between two looks a job ended, another took its GPUs, and the record of the first went."""
+    load_cluster(database)
+    first, second = submit(database, "a"), submit(database, "b")
+    bind(database, first, ["n001", "n002"])
+    world = load_world(database)
+    cancel_job(database, "default", "a", now_s=NOW_S)
+    ended = replace(
+        binding(database, second, ["n001", "n002"]),
+        pod_moves=pod_moves(first, 2, PodState.CANCELLED),
+    )
+    ended = replace(ended, job_moves=(job_move(first, JobState.CANCELLED), *ended.job_moves))
+    assert not commit(database, ended, 0, NOW_S).dropped
+    cancel_job(database, "default", "a", now_s=NOW_S)
     assert follow(database, world)
     assert same(world, load_world(database))

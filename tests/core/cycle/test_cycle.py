@@ -352,7 +352,7 @@ def test_moves_that_the_table_lacks_are_refused_in_words() -> None:
     with pytest.raises(StateError, match="it has ended"):
         check_job_move("a", JobState.FAILED, JobState.RUNNING)
     with pytest.raises(StateError, match="it has ended"):
-        check_pod_move("a", PodState.SUCCEEDED, PodState.RUNNING)
+        check_pod_move("a", PodState.CANCELLED, PodState.RUNNING)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from scheduler.model.job import ParallelSizes, default_gpus_per_pod, fits_pod
 from scheduler.parallel.groups import coordinates, groups_of
-from scheduler.parallel.units import PART_GROUP, Members, PodGrid
+from scheduler.parallel.units import PART_GROUP, Members, PodGrid, segment_group
 from tests.core.gangs import parts, role
 
 
@@ -93,16 +93,35 @@ def test_heavy_axes_run_fastest_where_nothing_is_ruled() -> None:
 
 def test_labels_tell_the_groups_of_pods_apart() -> None:
     grid = PodGrid(ParallelSizes(tp=8, pp=2, dp=2), 8)
-    assert len(np.unique(grid.labels("pp"))) == 2
-    assert len(np.unique(grid.labels("job"))) == 1
+    assert len(np.unique(grid.unit_labels(frozenset({"pp"})))) == 2
+    assert len(np.unique(grid.unit_labels(frozenset({"job"})))) == 1
+
+
+def test_memberships_name_each_pod_of_each_group_once() -> None:
+    """18 ranks in pods of 6, pp before dp: each dp group has a rank in every pod."""
+    sizes = ParallelSizes(tp=2, pp=3, dp=3, order=("tp", "pp", "dp", "ep", "cp"))
+    grid = PodGrid(sizes, 6)
+    groups, pods = grid.memberships("dp")
+    assert sorted(zip(groups.tolist(), pods.tolist(), strict=True)) == [
+        (group, pod) for group in sorted(set(groups.tolist())) for pod in range(3)
+    ]
+    uneven = PodGrid(ParallelSizes(tp=1, cp=3, dp=8), 8)
+    assert len(uneven.memberships("cp")[0]) == 10
+
+
+def test_segments_are_runs_of_consecutive_pods() -> None:
+    grid = PodGrid(ParallelSizes(tp=4, dp=8), 4)
+    assert grid.unit(frozenset({segment_group(4)})) == 4
+    assert grid.unit_labels(frozenset({segment_group(4)})).tolist() == [0] * 4 + [4] * 4
+    assert grid.unit(frozenset({segment_group(16)})) == 8
 
 
 def test_members_come_in_parts() -> None:
     members = Members(role("m", 6, parts=parts(2, 3)), 6)
     assert members.unit(frozenset({PART_GROUP})) == 2
     assert members.unit(frozenset({"job"})) == 6
-    assert members.labels(PART_GROUP).tolist() == [0, 0, 1, 1, 2, 2]
-    assert members.labels("job").tolist() == [0] * 6
+    assert members.unit_labels(frozenset({PART_GROUP})).tolist() == [0, 0, 1, 1, 2, 2]
+    assert members.unit_labels(frozenset({"job"})).tolist() == [0] * 6
     assert list(members.order(())) == list(range(6))
 
 

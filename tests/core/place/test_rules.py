@@ -208,3 +208,11 @@ def test_a_gang_larger_than_the_cluster_is_told_what_the_cluster_lacks() -> None
     assert verdict.nearest is not None
     assert (verdict.nearest.domain, verdict.nearest.lacks_nodes) == ("", 44)
     assert "the cluster lacks 44 nodes (176 GPUs)" in verdict.message
+
+
+def test_a_preference_that_cannot_hold_never_breaks_a_required_rule() -> None:
+    """Pairs of pods share a tp group in one leaf; racks with three free nodes tempt to cut one."""
+    world = World(make_cluster(racks=1, nodes_per_rack=3, leaves=2))
+    spec = gang(8, 2, 1, required("tp", "leaf"), preferred("job", "rack"), gpus_per_pod=4)
+    found = placed(world, spec)
+    assert set(spans(world.topology, spec, found, "tp", "leaf")) == {1}

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from api.http.placement_view import rail_true_groups
+from scheduler.cost.hops import true_rows
 
 
 def groups(*rows: str) -> tuple[np.ndarray, np.ndarray]:
@@ -32,4 +32,4 @@ def groups(*rows: str) -> tuple[np.ndarray, np.ndarray]:
 def test_group_is_rail_true_when_its_gpus_are_alike_on_every_node(
     rows: list[str], true: int
 ) -> None:
-    assert rail_true_groups(*groups(*rows)) == true
+    assert true_rows(*groups(*rows)).sum() == true

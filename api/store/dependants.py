@@ -1,0 +1,107 @@
+"""What of a plan goes along with a part that is left out of it."""
+
+from collections.abc import Iterable, Mapping
+
+from api.schemas.spec import load_eviction
+from api.store.parts import ClaimNow, Part, PodNow, new_claimant
+from scheduler.model.claim import Claim, ClaimWhy
+from scheduler.model.lifecycle import LIVE_POD, JobState, PodState
+
+MAKING_ROOM = frozenset({ClaimWhy.PREEMPTION, ClaimWhy.RECOVERY})
+"""Claims for which others are made to leave."""
+
+STAYING = frozenset({JobState.BOUND, JobState.RUNNING, JobState.RECOVERING})
+"""States of a job that no longer leaves, or of which only some members do."""
+
+
+class Dependants:
+    """Who goes along with a part of a plan that is left out.
+
+    Whoever would use what a dropped part would have freed; and a gang for which others leave, with
+    those others: no eviction without the claim that it is for, no such claim without the eviction.
+    """
+
+    def __init__(
+        self,
+        parts: Mapping[str, Part],
+        now: Mapping[str, PodNow],
+        claims_now: Mapping[str, ClaimNow],
+    ) -> None:
+        self._parts = parts
+        self._now = now
+        self._claims_now = claims_now
+        self._links = self._linked()
+
+    def of(self, dropped: set[str]) -> set[str]:
+        """The dropped parts and all that go with them."""
+        found, fresh = set(dropped), set(dropped)
+        while fresh:
+            stays = {node for uid in fresh for node in self._left_nodes(self._parts[uid])}
+            kept = {node for uid in fresh for node in self._released_nodes(self._parts[uid])}
+            linked = {other for uid in fresh for other in self._links.get(uid, ())}
+            fresh = {
+                uid
+                for uid, part in self._parts.items()
+                if uid not in found
+                and (
+                    uid in linked
+                    or any(pod.node in stays or pod.node in kept for pod in part.pods)
+                    or any(claim.node in kept for claim in part.claims)
+                )
+            }
+            found |= fresh
+        return found
+
+    def _linked(self) -> dict[str, set[str]]:
+        links: dict[str, set[str]] = {}
+        for uid, other in (*self._evicted(), *self._withdrawn(), *self._making_room()):
+            if other in self._parts and other != uid:
+                links.setdefault(uid, set()).add(other)
+                links.setdefault(other, set()).add(uid)
+        return links
+
+    def _evicted(self) -> Iterable[tuple[str, str]]:
+        """Jobs that begin to leave, and for whom."""
+        for uid, part in self._parts.items():
+            claimant = new_claimant(part)
+            if claimant is not None:
+                yield uid, claimant
+
+    def _withdrawn(self) -> Iterable[tuple[str, str]]:
+        """Jobs that stay after all, and for whom they were to leave."""
+        for uid, part in self._parts.items():
+            if part.move is None or part.row is None or part.move.state not in STAYING:
+                continue
+            old = load_eviction(part.row._mapping["evict"])
+            if old is not None and old.for_job is not None:
+                now = part.move.evict
+                if now is None or now.for_job != old.for_job:
+                    yield uid, old.for_job
+
+    def _making_room(self) -> Iterable[tuple[str, str]]:
+        """Jobs with members that are told to stop, and who has claimed their GPUs."""
+        claimed: dict[str, list[Claim]] = {}
+        for part in self._parts.values():
+            for claim in part.claims:
+                if claim.why in MAKING_ROOM:
+                    claimed.setdefault(claim.node, []).append(claim)
+        for uid, part in self._parts.items():
+            for move in part.pod_moves if claimed else ():
+                pod = self._now[move.uid]
+                if move.state is PodState.TERMINATING and pod.state is not PodState.TERMINATING:
+                    for claim in claimed.get(pod.node, ()):
+                        if claim.gpu_mask & pod.gpu_mask and claim.job is not None:
+                            yield uid, claim.job
+
+    def _left_nodes(self, part: Part) -> Iterable[str]:
+        """Nodes on which pods of a part free something."""
+        leaving = [move.uid for move in part.pod_moves if move.state not in LIVE_POD]
+        again = [pod.uid for pod in part.pods if pod.uid in self._now]
+        return (
+            self._now[uid].node for uid in (*leaving, *again) if self._now[uid].state in LIVE_POD
+        )
+
+    def _released_nodes(self, part: Part) -> Iterable[str]:
+        """Nodes on which claims of a part end or change."""
+        changing = [claim.uid for claim in part.claims if claim.uid in self._claims_now]
+        return (self._claims_now[uid].claim.node for uid in (*part.claims_gone, *changing))

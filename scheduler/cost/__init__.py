@@ -1,0 +1,1 @@
+"""Seconds that a gang's ranks spend talking, from where they are."""

@@ -1,0 +1,1 @@
+"""How gangs leave: what people and clocks ask for, step by step."""

@@ -1,0 +1,150 @@
+"""A gang laid out: a node and a GPU mask for each pod, and what such a layout is worth."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.model.job import Mode
+from scheduler.place.assign import Spots, assign
+from scheduler.place.bounds import level_of
+from scheduler.place.map_key import MapKey
+from scheduler.place.nesting import Nesting
+from scheduler.place.room import Room
+from scheduler.place.spread import choose
+from scheduler.place.uniform import Ask
+
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Nodes and masks by pod index."""
+
+    nodes: Sequence[int]
+    masks: Sequence[int]
+
+
+def spots_for(ask: Ask, pods: int, nest: Nesting, stop: int | None = None) -> Spots:
+    """Places for so many pods in tree order, as the nesting's bounds say.
+
+    Args:
+        stop: Level inside whose domains any nodes will do; None = the best ones.
+    """
+    room = Room(ask.view, nest.bounds, ask.scope)
+    if stop is not None and nest.bounds.units:
+        stop = max(stop, nest.bounds.units[-1][0])
+    return assign(ask.view, choose(room, pods, nest.soft, stop, even=nest.even))
+
+
+def lay_out(ask: Ask, pods: int, nest: Nesting, spots: Spots | None = None) -> Layout:
+    """So many pods along the domains in tree order, as the nesting says."""
+    nodes, masks = spots_for(ask, pods, nest) if spots is None else spots
+    order: Sequence[int] = ask.units.order(nest.chain)
+    by_pod, mask_by_pod = [0] * pods, masks
+    for pod, node in zip(order, nodes, strict=False):
+        by_pod[pod] = node
+    if not ask.view.takes_whole_nodes:
+        mask_by_pod = [0] * pods
+        for pod, mask in zip(order, masks, strict=False):
+            mask_by_pod[pod] = mask
+    return Layout(by_pod, mask_by_pod)
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """How well preferred rules are kept, counted in domains.
+
+    Attributes:
+        rows: (level index, groups, pods): what is counted, most wanted first; the two arrays say
+            which pods are in which group.
+        least: The fewest domains that each row could come to.
+    """
+
+    rows: tuple[tuple[int, Numbers, Numbers], ...]
+    least: tuple[int, ...]
+
+    def of(self, ask: Ask, nodes: Sequence[int]) -> tuple[int, ...]:
+        """Domains touched, summed over the groups, for each row."""
+        if not self.rows:
+            return ()
+        at = np.asarray(nodes, dtype=np.int64)
+        by_level = {level: _domains(ask, level, at) for level, _, _ in self.rows}
+        return tuple(_touched(groups, by_level[level][pods]) for level, groups, pods in self.rows)
+
+
+def measure_of(ask: Ask, pods: int, *, across_types: bool = False) -> Measure:
+    """Preferred rules as listed: at the named level, then at each level above.
+
+    Args:
+        across_types: Count nodes too where each pod has one of its own: on another type of node
+            the gang may have fewer.
+    """
+    rows: list[tuple[int, Numbers, Numbers]] = []
+    least: list[int] = []
+    for rule in ask.rules:
+        if rule.mode is not Mode.PREFERRED:
+            continue
+        level = level_of(rule.within, ask.view.topology, ask.node_type)
+        if level is None:
+            continue
+        groups, members = ask.units.memberships(rule.group)
+        if pods < ask.units.pods:
+            groups, members = groups[members < pods], members[members < pods]
+        sizes = np.bincount(groups)
+        if (
+            ask.view.shape.single
+            and not across_types
+            and level == len(ask.view.topology.levels) - 1
+        ):
+            level -= 1  # no node holds two of these pods, in no layout
+        for depth in range(level, -1, -1):
+            rows.append((depth, groups, members))
+            least.append(sum(_fewest(ask, depth, int(size)) for size in sizes if size))
+    return Measure(tuple(rows), tuple(least))
+
+
+def _fewest(ask: Ask, level: int, pods: int) -> int:
+    """Domains that a group of so many pods touches at least, if it were alone."""
+    buckets, count = ask.view.buckets(level), 0
+    for held in reversed(buckets.counts):
+        number = buckets.size(held)
+        if held * number >= pods:
+            return count + -(-pods // held)
+        count, pods = count + number, pods - held * number
+        if not held:
+            break
+    return count + 1
+
+
+def _domains(ask: Ask, level: int, nodes: Numbers) -> Numbers:
+    """The domain of each pod; one in a blank domain is nobody's neighbour."""
+    topology = ask.view.topology
+    found: Numbers = _places(MapKey(topology))[level][nodes]
+    if topology.blanks[level]:
+        blank, count = topology.levels[level].is_blank, len(topology.levels[level].names)
+        alone = [count + pod if blank(domain) else domain for pod, domain in enumerate(found)]
+        return np.array(alone, dtype=np.int64)
+    return found
+
+
+@lru_cache(maxsize=4)
+def _places(of: MapKey) -> Numbers:
+    """The domain of each node at each level, (levels, nodes)."""
+    return np.array(of.topology.place, dtype=np.int64)
+
+
+def _touched(groups: Numbers, domains: Numbers) -> int:
+    return int(np.unique(groups * (int(domains.max()) + 1) + domains).size)
+
+
+def damage(ask: Ask, nodes: Sequence[int]) -> tuple[int, ...]:
+    """What is left less useful: domains touched and pods free in them, outermost level first."""
+    out: list[int] = []
+    for level in range(len(ask.view.topology.levels) - 1):
+        place, counts = ask.view.topology.place[level], ask.view.counts[level]
+        touched = {place[node] for node in nodes}
+        out += (len(touched), sum(counts[domain] for domain in touched))
+    return tuple(out)

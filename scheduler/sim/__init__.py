@@ -1,0 +1,1 @@
+"""The real cycle under a virtual clock and a seed, and what others would decide beside it."""
