@@ -185,7 +185,9 @@ async def _play(server: str, nodes: list[HollowNode], every_s: float) -> None:
         base_url=server_address(server), limits=limits, timeout=timeout, trust_env=False
     ) as http:
         began = loop.time()
-        tasks = [asyncio.create_task(_node(http, node, every_s, began)) for node in nodes]
+        # The client's own line of waiting requests is slow when it is long.
+        turn = asyncio.Semaphore(CONNECTIONS)
+        tasks = [asyncio.create_task(_node(http, turn, node, every_s, began)) for node in nodes]
         everything = asyncio.gather(*tasks)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, everything.cancel)
@@ -195,7 +197,13 @@ async def _play(server: str, nodes: list[HollowNode], every_s: float) -> None:
             return
 
 
-async def _node(http: httpx.AsyncClient, node: HollowNode, every_s: float, began: float) -> None:
+async def _node(
+    http: httpx.AsyncClient,
+    turn: asyncio.Semaphore,
+    node: HollowNode,
+    every_s: float,
+    began: float,
+) -> None:
     loop = asyncio.get_running_loop()
     # Not all at once, now and ever after.
     await asyncio.sleep(random.uniform(0, min(1.0, every_s)))  # noqa: S311 - spreads load
@@ -205,7 +213,8 @@ async def _node(http: httpx.AsyncClient, node: HollowNode, every_s: float, began
         if now < node.silent_until:
             await asyncio.sleep(node.silent_until - now)
             continue
-        pause_s = await _beat(http, node, every_s, now)
+        async with turn:
+            pause_s = await _beat(http, node, every_s, now)
         await asyncio.sleep(pause_s)
 
 

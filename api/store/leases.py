@@ -128,13 +128,15 @@ def hear(
         epoch, is_known = _check_session(connection, node, session)
         known = _pods_of(connection, node)
     if not is_known:
-        _begin(db, node, session, boot_id, now_s=now_s)
+        db.grouped(lambda tx: _begin(tx, node, session, boot_id), now_s)
     ignored: tuple[tuple[Said, str], ...] = ()
     if any(_may_be_news(word, known.get(word.uid)) for word in said):
         ignored = db.grouped(lambda tx: _report(tx, node, said), now_s)
     book.heard(node, session, now_s)
-    with db.read() as connection:
-        over = _over(connection, node) | {word.run for word in said if word.state in _OVER}
+    over = {word.run for word in said if word.state in _OVER}
+    if known:
+        with db.read() as connection:
+            over |= _over(connection, node)
     desired = tuple(
         pod
         for pod in known.values()
@@ -195,22 +197,22 @@ def _refuse_older(node: str, session: str, sessions: Mapping[str, int]) -> None:
         )
 
 
-def _begin(db: Database, node: str, session: str, boot_id: str, *, now_s: float) -> None:
-    """Make a session the newest of its node."""
-    mine = leases.c.node == node
-    with db.write_quietly() as connection:
-        if connection.execute(sa.select(nodes.c.name).where(nodes.c.name == node)).first() is None:
-            raise NotFound("node", node)
-        rows = connection.execute(sa.select(leases.c.session, leases.c.number).where(mine)).all()
-        sessions = {row.session: int(row.number) for row in rows}
-        _refuse_older(node, session, sessions)
-        if session in sessions:
-            return
-        number = max(sessions.values(), default=0) + 1
-        row = {"node": node, "session": session, "number": number, "boot_id": boot_id}
-        connection.execute(sa.insert(leases), row | {"started_at": now_s, "seen_at": now_s})
-        old = sa.delete(leases).where(mine, leases.c.number <= number - SESSIONS_KEPT)
-        connection.execute(old)
+def _begin(tx: Transaction, node: str, session: str, boot_id: str) -> None:
+    """Make a session the newest of its node; no event, and so no revision."""
+    mine, connection = leases.c.node == node, tx.connection
+    if connection.execute(sa.select(nodes.c.name).where(nodes.c.name == node)).first() is None:
+        raise NotFound("node", node)
+    rows = connection.execute(sa.select(leases.c.session, leases.c.number).where(mine)).all()
+    sessions = {row.session: int(row.number) for row in rows}
+    _refuse_older(node, session, sessions)
+    if session in sessions:
+        return
+    number = max(sessions.values(), default=0) + 1
+    row = {"node": node, "session": session, "number": number, "boot_id": boot_id}
+    connection.execute(sa.insert(leases), row | {"started_at": tx.now_s, "seen_at": tx.now_s})
+    if number > SESSIONS_KEPT:
+        old = leases.c.number <= number - SESSIONS_KEPT
+        connection.execute(sa.delete(leases).where(mine, old))
 
 
 def _pods_of(connection: Connection, node: str) -> dict[str, PodView]:

@@ -237,6 +237,39 @@ def reservation_columns() -> list[Column[Reservation]]:
     ]
 
 
+def delivery_columns() -> list[Column[Delivery]]:
+    return [
+        Column("ID", lambda sent: sent.get("id")),
+        Column("EVENT", lambda sent: sent.get("kind")),
+        Column("JOB", lambda sent: f"{sent.get('namespace')}/{sent.get('job')}"),
+        Column("STATE", lambda sent: sent.get("state"), colour=state_colour),
+        Column("TRIES", lambda sent: sent.get("attempts")),
+        Column("AGE", lambda sent: age(sent.get("created_at"))),
+        Column("NEXT", lambda sent: until(sent.get("due_at"))),
+        Column("ERROR", lambda sent: sent.get("error")),
+        Column("URL", lambda sent: sent.get("url"), wide=True),
+    ]
+
+
+def checkpoint_columns() -> list[Column[Checkpoint]]:
+    return [
+        Column("STEP", lambda saved: saved.get("step")),
+        Column("URI", lambda saved: saved.get("uri")),
+        Column("TIER", lambda saved: saved.get("tier")),
+        Column("COPIES", _copies),
+        Column("AGE", lambda saved: age(saved.get("at"))),
+    ]
+
+
+def _copies(saved: Checkpoint) -> str:
+    """Of how many nodes; those that are known to be lost are told."""
+    nodes, lost = saved.get("nodes") or [], saved.get("lost_nodes") or []
+    if not nodes:
+        return "kept elsewhere"
+    told = f"{len(nodes) - len(lost)} of {len(nodes)} nodes" if lost else f"{len(nodes)} nodes"
+    return told if saved.get("exists") else "lost"
+
+
 def claim_columns(*, of_all: bool = False) -> list[Column[Claim]]:
     """Of one job's claims, or `of_all` with whose they are."""
     whose: list[Column[Claim]] = [

@@ -25,6 +25,7 @@ CLAIMING = {"reserved", "recovering"}
 
 PODS_SHOWN = 40
 EVENTS_SHOWN = 10
+CHECKPOINTS_SHOWN = 5
 
 
 def describe(
@@ -67,6 +68,8 @@ def _job(session: Session, text: str) -> None:
         _write_verdict(session, where)
     if job.get("state") in CLAIMING or (job.get("spec") or {}).get("spares"):
         _write_claims(session, where)
+    if job.get("saved"):
+        _write_checkpoints(session, where)
     if live:
         out("\nPods:")
         listed = columns.pod_columns(live, with_namespace=False)
@@ -171,6 +174,13 @@ def _write_claims(session: Session, where: tuple[str, str]) -> None:
         _write_table(columns.claim_columns(), claims[:PODS_SHOWN])
         if len(claims) > PODS_SHOWN:
             out(f"  ... and {len(claims) - PODS_SHOWN} more")
+
+
+def _write_checkpoints(session: Session, where: tuple[str, str]) -> None:
+    saved = list(islice(session.client.checkpoints(*where), CHECKPOINTS_SHOWN))
+    if saved:
+        out("\nCheckpoints:")
+        _write_table(columns.checkpoint_columns(), saved)
 
 
 def _write_verdict(session: Session, where: tuple[str, str]) -> None:

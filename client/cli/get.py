@@ -10,6 +10,7 @@ from client.cli import columns
 from client.cli.complaints import complain
 from client.cli.kinds import (
     CLAIM,
+    DELIVERY,
     DOMAIN,
     EVENT,
     INVENTORY,
@@ -84,14 +85,15 @@ def get(
         typer.Argument(
             metavar="KIND",
             help="KIND [NAME]..., or KIND/NAME...; kinds: jobs, pods (po), nodes (no), racks, "
-            "domains (dom), queues (q), reservations (res), claims, deliveries, events (ev), inventory (inv).",
+            "domains (dom), queues (q), reservations (res), claims, deliveries, events (ev), "
+            "inventory (inv).",
             show_default=False,
         ),
     ],
     *,
     queue: Annotated[str | None, typer.Option(metavar="NAME", help="Jobs of a queue.")] = None,
-    state: Annotated[str | None, typer.Option(metavar="STATE", help="Jobs in a state.")] = None,
-    job: Annotated[str | None, typer.Option(metavar="JOB", help="Pods or claims of a job.")] = None,
+    state: Annotated[str | None, typer.Option(metavar="STATE", help="In a state.")] = None,
+    job: Annotated[str | None, typer.Option(metavar="JOB", help="What is of a job.")] = None,
     node: Annotated[
         str | None, typer.Option(metavar="NODE", help="Pods or claims on a node.")
     ] = None,
@@ -134,8 +136,8 @@ def _check_options(asked: Asked, *, is_watched: bool) -> None:
     filters, kind = asked.filters, asked.kind
     idle = [
         (filters.queue, "--queue", (JOB,)),
-        (filters.state, "--state", (JOB,)),
-        (filters.job, "--job", (POD, CLAIM, EVENT)),
+        (filters.state, "--state", (JOB, DELIVERY)),
+        (filters.job, "--job", (POD, CLAIM, DELIVERY, EVENT)),
         (filters.node, "--node", (POD, CLAIM)),
         (filters.level, "--level", (DOMAIN,)),
         (asked.session.options.labels, "-l", (NODE,)),

@@ -12,6 +12,7 @@ from client.cli import (
     apply,
     control,
     delete,
+    deliveries,
     describe,
     events,
     explain,
@@ -121,6 +122,7 @@ app.command("suspend")(control.suspend)
 app.command("resume")(control.resume)
 app.command("requeue")(control.requeue)
 app.command("reserve")(reserve.reserve)
+app.command("retry-delivery")(deliveries.retry_delivery)
 app.add_typer(queue.app)
 app.command("usage")(usage.usage)
 

@@ -174,43 +174,57 @@ class View:
             self._fill()
             return
         nodes, groups = dict.fromkeys(changed), self.topology.power_of
-        for node in nodes:
-            if self.eligible[node] and node not in groups:
-                self._update(node, self._slots_of(node))
-        if groups:
+        eligible = self.eligible
+        if not groups:
+            found = self._slots_of_all([node for node in nodes if eligible[node]])
+        else:
+            found = self._slots_of_all([n for n in nodes if eligible[n] and n not in groups])
             for group in dict.fromkeys(groups[node] for node in nodes if node in groups):
-                for node, slots in self._powered(group):
-                    self._update(node, slots)
+                found += self._powered(group)
+        self._update(found)
         self.version = self.table.version
 
-    def _update(self, node: int, new: int) -> None:
-        old = self.slots[node]
+    def _slots_of_all(self, nodes: list[int]) -> list[tuple[int, int]]:
+        """(node, slots) of eligible nodes."""
+        table, shape, gpus = self.table, self.shape, self.shape.gpus
+        is_plain = shape.single and gpus and not shape.mask and shape.resources.is_zero()
+        if not is_plain or self.barred or shape.exclusive or table.exclusive:
+            return [(node, self._slots_of(node)) for node in nodes]
+        # Most gangs ask for GPUs alone; a call for each node would take most of the time.
+        free, aside = table.free, table.aside
+        return [(n, int(free[n].bit_count() >= gpus and aside[n] is None)) for n in nodes]
+
+    def _update(self, found: list[tuple[int, int]]) -> None:
+        """Take account of nodes whose slots may have changed, each at most once."""
         if self._why is not None:
-            self._why_stale.add(node)
+            self._why_stale.update(node for node, _ in found)
         if self._by_free is not None:
-            tight = self._tightness_of(node, new)
-            if tight != self.tightness[node]:
-                self._by_free.move(node, self.tightness[node], tight)
-                self.tightness[node] = tight
-        if new == old:
+            for node, new in found:
+                before, tight = self.tightness[node], self._tightness_of(node, new)
+                if tight != before:
+                    self._by_free.move(node, before, tight)
+                    self.tightness[node] = tight
+        slots = self.slots
+        moved = [(node, new - slots[node]) for node, new in found if new != slots[node]]
+        if not moved:
             return
-        if len(self._log) >= CHANGES_KEPT:
+        if len(self._log) + len(moved) > CHANGES_KEPT:
             self._log_start += len(self._log)
             self._log = []
-        self._log.append(node)
-        last = len(self.counts) - 1
-        for level in range(last):
-            domain = self.topology.place[level][node]
-            was = self.counts[level][domain]
-            self.counts[level][domain] = was + new - old
+        self._log += [node for node, _ in moved]
+        for level, counts in enumerate(self.counts):
+            # A domain moves once, however many of its nodes do; the nodes are the last level.
+            changes: dict[int, int] = {}
+            place = self.topology.place[level]
+            for node, more in moved:
+                changes[place[node]] = changes.get(place[node], 0) + more
             buckets = self._buckets[level]
-            if buckets is not None:
-                buckets.move(domain, was, was + new - old)
-        self.slots[node] = new
-        node_buckets = self._buckets[last]
-        if node_buckets is not None:
-            node_buckets.move(node, old, new)
-        self.total += new - old
+            for domain, more in changes.items():
+                was = counts[domain]
+                counts[domain] = was + more
+                if buckets is not None and more:
+                    buckets.move(domain, was, was + more)
+        self.total += sum(more for _, more in moved)
 
     def buckets(self, level: int) -> Buckets:
         """The domains of a level by their count."""

@@ -136,12 +136,18 @@ class ByDuration(Waiting):
 
     def entry(self, job: JobRecord) -> Entry:
         recovering = job.state is JobState.RECOVERING
-        due_s = job.submitted_s + self.expected_s(job) / self.ageing
-        return (-job.spec.priority, 0 if recovering else 1, due_s, job.age, job.uid)
+        due = due_s(job, self.ageing, self.assumed_s)
+        return (-job.spec.priority, 0 if recovering else 1, due, job.age, job.uid)
 
-    def expected_s(self, job: JobRecord) -> float:
-        """Declared duration, else the time limit, else what is assumed; in seconds."""
-        spec = job.spec
-        if spec.duration_s is not None:
-            return spec.duration_s
-        return spec.time_limit_s if spec.time_limit_s is not None else self.assumed_s
+
+def due_s(job: JobRecord, ageing: float, assumed_s: float) -> float:
+    """Unix seconds from when on nobody who comes later goes before a gang; see `ByDuration`."""
+    return job.submitted_s + expected_s(job, assumed_s) / ageing
+
+
+def expected_s(job: JobRecord, assumed_s: float) -> float:
+    """Declared duration, else the time limit, else what is assumed; in seconds."""
+    spec = job.spec
+    if spec.duration_s is not None:
+        return spec.duration_s
+    return spec.time_limit_s if spec.time_limit_s is not None else assumed_s

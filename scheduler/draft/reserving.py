@@ -10,6 +10,7 @@ from scheduler.backfill.forecast import (
     forecast,
 )
 from scheduler.backfill.words import moment
+from scheduler.cluster.waiting import due_s
 from scheduler.draft.book import Draft
 from scheduler.draft.charges import Charges
 from scheduler.draft.leaving import give_up_place
@@ -138,6 +139,9 @@ class Reservations:
                 return True
             why_anew = kept
             draft.let_go(had)
+        elif draft.now_s < (turn_s := self._turn_s(job)):
+            draft.wake_at(turn_s)
+            return False
         waited_until_s = job.submitted_s + self._policy.reserve_after_s
         is_long = draft.now_s >= waited_until_s or bool(had)
         draft.wake_at(waited_until_s)
@@ -148,6 +152,17 @@ class Reservations:
             return False
         self._claim(job, found, verdict, why_anew)
         return True
+
+    def _turn_s(self, job: JobRecord) -> float:
+        """From when on a gang may be promised a place.
+
+        Under `shortest_first` short work goes ahead of what is longer until that is due. A promise
+        before would hold up the short work, and is not needed: from then on nobody goes before it.
+        """
+        policy = self._policy
+        if policy.order != "shortest_first":
+            return job.submitted_s
+        return due_s(job, policy.ageing, policy.assumed_duration_s)
 
     def _takes_turn(self, root: str, job: JobRecord) -> bool:
         """Whether the reservation of this root is this gang's."""

@@ -37,6 +37,9 @@ class Units(Protocol):
     pods: int
     soft_groups: tuple[str, ...]
 
+    def __hash__(self) -> int:
+        """By identity: what is found out about the pods is remembered for these."""
+
     def unit(self, groups: frozenset[str]) -> int:
         """Pods of one unit: the least set that holds every such group which it touches."""
 

@@ -79,7 +79,7 @@ def _best_way(
     little = best.gap is not None and best.gap <= LITTLE_GAIN
     if ask.price is not None and not (alone or best.proven or way.soft or little):
         # A domain with few pods of the gang has few uplinks for it: shared evenly it may be faster.
-        level = replace(way, even=True)
+        level = Nesting(way.bounds, way.chain, even=True)
         layout = lay_out(ask, pods, level, spots_for(ask, pods, level, stop))
         if layout != best.layout:
             tried.append((judged(ask, measure, layout, alone=alone), level))

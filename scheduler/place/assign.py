@@ -1,6 +1,7 @@
 """From counts to nodes and GPUs: equal, aligned GPU indices on every node where it can be."""
 
 from collections.abc import Sequence
+from itertools import compress, islice
 
 from scheduler.cluster.view import View
 from scheduler.errors import invariant
@@ -16,8 +17,11 @@ def assign(view: View, pieces: Sequence[Piece]) -> Spots:
     gpus = view.shape.gpus
     nodes: list[int] = []
     if gpus and view.takes_whole_nodes:
-        for piece in pieces:
-            _first_free(view, piece, nodes)
+        slots = view.slots
+        for lo, hi, wanted in pieces:
+            nodes += islice(compress(range(lo, hi), slots[lo:hi]), wanted)
+        pods = sum(wanted for _, _, wanted in pieces)
+        invariant(len(nodes) == pods, f"{len(nodes)} nodes for {pods} pods")
         return nodes, [full_mask(gpus)] * len(nodes)
     mask = view.shape.mask or (_common_mask(view, pieces) if gpus else 0)
     for piece in pieces:
@@ -44,13 +48,6 @@ def masks_on(view: View, nodes: Sequence[int], mask: int | None = None) -> list[
         taken[node] = taken.get(node, 0) | chosen
         out.append(chosen)
     return out
-
-
-def _first_free(view: View, piece: Piece, out: list[int]) -> None:
-    lo, hi, wanted = piece
-    found = [lo + i for i, slots in enumerate(view.slots[lo:hi]) if slots]
-    invariant(len(found) >= wanted, f"{len(found)} nodes for {wanted} pods")
-    out += found[:wanted]
 
 
 def _fill_nodes(view: View, piece: Piece, mask: int = 0) -> list[int]:

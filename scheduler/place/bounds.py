@@ -1,7 +1,8 @@
 """Rules as numbers: which level holds the whole gang, how many pods each keeps together."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 from scheduler.cost.fabric import counting_levels
 from scheduler.model.job import JOB_GROUP, SCALE_UP, JobSpec, Mode, Role, Rule
@@ -21,10 +22,16 @@ class Bounds:
         units: (level index, pods of a unit, kinds of groups), outermost level first; at that level
             each
             unit lies in one domain. Units divide those further out and are smaller than the gang.
+        sizes: (level index, pods of a unit) of these.
     """
 
     whole: int | None = None
     units: tuple[tuple[int, int, frozenset[str]], ...] = ()
+    sizes: tuple[tuple[int, int], ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Read again and again while the same bounds are looked up for gang after gang.
+        object.__setattr__(self, "sizes", tuple((level, unit) for level, unit, _ in self.units))
 
     def chain(self) -> tuple[frozenset[str], ...]:
         return tuple(groups for _, _, groups in self.units)
@@ -36,6 +43,13 @@ Wants = Mapping[int, frozenset[str]]
 
 def bounds_of(wants: Wants, units: Units) -> Bounds:
     """Close rules upwards: at each level, groups ruled there or further in are one unit."""
+    return _bounds_of(frozenset(wants.items()), units)
+
+
+@lru_cache(maxsize=8192)
+def _bounds_of(rows: frozenset[tuple[int, frozenset[str]]], units: Units) -> Bounds:
+    """Counts of what is free do not come in, so gangs alike share what was found."""
+    wants = dict(rows)
     whole: int | None = None
     found: list[tuple[int, int, frozenset[str]]] = []
     closed: frozenset[str] = frozenset()
@@ -50,6 +64,12 @@ def bounds_of(wants: Wants, units: Units) -> Bounds:
         if unit > 1 and not (found and found[-1][1] == unit):
             found.append((level, unit, closed))
     return Bounds(whole, tuple(reversed(found)))
+
+
+@lru_cache(maxsize=8192)
+def unit_of(group: str, units: Units) -> int:
+    """Pods of a unit of one kind of group."""
+    return units.unit(frozenset({group}))
 
 
 def add_want(wants: Wants, level: int, groups: Iterable[str]) -> Wants:

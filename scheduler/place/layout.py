@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.model.job import Mode
+from scheduler.parallel.units import Units
 from scheduler.place.assign import Spots, assign
 from scheduler.place.bounds import level_of
 from scheduler.place.map_key import MapKey
-from scheduler.place.nesting import Nesting
+from scheduler.place.nesting import Chain, Nesting
 from scheduler.place.room import Room
 from scheduler.place.spread import choose
 from scheduler.place.uniform import Ask
@@ -42,15 +43,20 @@ def spots_for(ask: Ask, pods: int, nest: Nesting, stop: int | None = None) -> Sp
 def lay_out(ask: Ask, pods: int, nest: Nesting, spots: Spots | None = None) -> Layout:
     """So many pods along the domains in tree order, as the nesting says."""
     nodes, masks = spots_for(ask, pods, nest) if spots is None else spots
-    order: Sequence[int] = ask.units.order(nest.chain)
-    by_pod, mask_by_pod = [0] * pods, masks
-    for pod, node in zip(order, nodes, strict=False):
-        by_pod[pod] = node
-    if not ask.view.takes_whole_nodes:
-        mask_by_pod = [0] * pods
-        for pod, mask in zip(order, masks, strict=False):
-            mask_by_pod[pod] = mask
-    return Layout(by_pod, mask_by_pod)
+    spot_of_pod = _spots_of_pods(ask.units, nest.chain, pods)
+    by_pod = list(map(nodes.__getitem__, spot_of_pod))
+    if ask.view.takes_whole_nodes:
+        return Layout(by_pod, masks)
+    return Layout(by_pod, list(map(masks.__getitem__, spot_of_pod)))
+
+
+@lru_cache(maxsize=128)
+def _spots_of_pods(units: Units, chain: Chain, pods: int) -> Sequence[int]:
+    """For each pod its place in the domains' order: what the chain asks for, the other way."""
+    spots = [0] * pods
+    for spot, pod in enumerate(units.order(chain)[:pods]):
+        spots[pod] = spot
+    return spots
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +143,9 @@ def _places(of: MapKey) -> Numbers:
 
 
 def _touched(groups: Numbers, domains: Numbers) -> int:
-    return int(np.unique(groups * (int(domains.max()) + 1) + domains).size)
+    pairs = groups * (int(domains.max()) + 1) + domains
+    pairs.sort()
+    return 1 + int(np.count_nonzero(pairs[1:] != pairs[:-1]))
 
 
 def damage(ask: Ask, nodes: Sequence[int]) -> tuple[int, ...]:
@@ -145,6 +153,6 @@ def damage(ask: Ask, nodes: Sequence[int]) -> tuple[int, ...]:
     out: list[int] = []
     for level in range(len(ask.view.topology.levels) - 1):
         place, counts = ask.view.topology.place[level], ask.view.counts[level]
-        touched = {place[node] for node in nodes}
-        out += (len(touched), sum(counts[domain] for domain in touched))
+        touched = set(map(place.__getitem__, nodes))
+        out += (len(touched), sum(map(counts.__getitem__, touched)))
     return tuple(out)

@@ -20,6 +20,7 @@ MANY_PODS = 128
 """Pods from which on fewer orders are laid out, since each costs time in proportion to them."""
 
 Chain = tuple[frozenset[str], ...]
+Rows = frozenset[tuple[int, frozenset[str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,15 @@ def _different(
     whole = _first(ask, wants, costly, JOB_GROUP, pods)
     even = _segmented(ask, wants, costly[0], pods)
     seen: set[tuple[object, ...]] = set()
+    steps: dict[tuple[Rows, str], Wants] = {}
+
+    def with_group(reached: Wants, group: str) -> Wants:
+        """Orders meet: what the same wants lead to is looked up once."""
+        step = (frozenset(reached.items()), group)
+        if step not in steps:
+            steps[step] = _first(ask, reached, costly, group, pods)
+        return steps[step]
+
     many = pods > MANY_PODS
     for number, order in enumerate(_orders(_order(ask), many=many)):
         starts = [(even, order)] if even is not wants else []
@@ -87,9 +97,12 @@ def _different(
             starts.append((whole, ()))
         for start, axes in starts:
             reached = start
-            for axis in axes:
-                reached = _first(ask, reached, costly, axis, pods)
-            reached = _first(ask, reached, costly, JOB_GROUP, pods)
+            for axis in (*axes, JOB_GROUP):
+                reached = with_group(reached, axis)
+            state = (frozenset(reached.items()), order)
+            if state in seen:
+                continue
+            seen.add(state)
             nest = _nesting(ask, _first(ask, reached, outside, JOB_GROUP, pods), pods, order)
             key = (nest.bounds.whole, nest.bounds.units, nest.chain)
             if key not in seen:

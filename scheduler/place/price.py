@@ -1,6 +1,6 @@
 """What a layout costs: predicted seconds of communication between nodes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Protocol
 
@@ -10,7 +10,7 @@ from scheduler.cost.step import LATENCY, Prediction, predict
 from scheduler.errors import invariant
 from scheduler.model.job import JobSpec
 from scheduler.model.node import NodeType
-from scheduler.parallel.traffic import traffic_of
+from scheduler.parallel.traffic import AxisTraffic, traffic_of
 from scheduler.parallel.units import Units, pod_grid
 from scheduler.place.map_key import MapKey
 from scheduler.topology.tree import Topology
@@ -71,9 +71,12 @@ class StepPrice:
     def __init__(self, spec: JobSpec, topology: Topology, node_type: NodeType, gpus: int) -> None:
         self._spec, self._topology, self._type, self._gpus = spec, topology, node_type, gpus
         self._found: _Known | None = None
+        self._traffic: Mapping[str, AxisTraffic] | None = None
 
     def weight(self, axis: str) -> float:
-        carried = traffic_of(self._spec).get(axis)
+        if self._traffic is None:
+            self._traffic = traffic_of(self._spec)
+        carried = self._traffic.get(axis)
         return 0.0 if carried is None else carried.bytes_per_step
 
     def seconds(self, nodes: Sequence[int], masks: Sequence[int]) -> float:
@@ -112,9 +115,9 @@ class StepPrice:
         """Domains by the order in which pods first lie in them: names make no difference."""
         out: list[int] = []
         for level in known.levels:
-            place = self._topology.place[level]
-            numbers: dict[int, int] = {}
-            out += [numbers.setdefault(place[node], len(numbers)) for node in nodes]
+            domains = list(map(self._topology.place[level].__getitem__, nodes))
+            numbers = {domain: number for number, domain in enumerate(dict.fromkeys(domains))}
+            out += map(numbers.__getitem__, domains)
         return tuple(out)
 
     def _predict(self, nodes: Sequence[int], masks: Sequence[int] | None) -> Prediction:

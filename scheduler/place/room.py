@@ -24,7 +24,7 @@ class Room:
             bounds = Bounds(None, bounds.units)
         self.bounds = bounds
         self.scope = scope
-        units = tuple((level, unit) for level, unit, _ in bounds.units)
+        units = bounds.sizes
         self._floors = view.floors(units) if units else None
         self._depth = units[-1][0] if units else -1
 

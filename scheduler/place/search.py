@@ -1,6 +1,7 @@
 """Entry point: a gang and what is free in, a placement or a reason out."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import repeat
 
 from scheduler.cluster.trial import Trial
@@ -16,14 +17,19 @@ from scheduler.model.job import (
 from scheduler.model.lifecycle import Reason
 from scheduler.model.node import NODE_LEVEL, NodeType
 from scheduler.model.placement import NoFit, Placement, PodPlace
-from scheduler.parallel.units import pod_grid
+from scheduler.parallel.units import PodGrid, pod_grid
 from scheduler.place.best import best_of
 from scheduler.place.bounds import named_levels, rules_of_parallel
 from scheduler.place.clean import prefer_clean
+from scheduler.place.map_key import MapKey
 from scheduler.place.members import Cut, node_types_for
 from scheduler.place.price import StepPrice
 from scheduler.place.roles import place_roles
 from scheduler.place.uniform import Ask
+from scheduler.topology.tree import Topology
+
+GANGS_KEPT = 512
+"""Gangs of which it is remembered what they ask for; then the table starts anew."""
 
 
 def place(trial: Trial, spec: JobSpec) -> Placement | NoFit:
@@ -121,6 +127,60 @@ def _place_parallel(trial: Trial, spec: JobSpec, sizes: ParallelSizes) -> Placem
 
 def ask_for_parallel(trial: Trial, spec: JobSpec, sizes: ParallelSizes, node_type: NodeType) -> Ask:
     """The pods of a parallel job on one node type as the uniform search takes them."""
+    asked = _asked(trial.table.topology, spec, sizes, node_type)
+    return Ask(
+        trial.view(asked.shape),
+        asked.units,
+        asked.rules,
+        node_type,
+        asked.units.pods,
+        price=asked.price,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a gang asks for on one node type, whatever is free.
+
+    Attributes:
+        spec, node_type: Kept, so that their identities stay theirs.
+    """
+
+    spec: JobSpec
+    node_type: NodeType
+    shape: Shape
+    units: PodGrid
+    rules: tuple[Rule, ...]
+    price: StepPrice
+
+
+@lru_cache(maxsize=4)
+def _asked_on(of: MapKey) -> dict[tuple[int, int], _Asked]:
+    """What gangs ask for on a map, by the identities of gang and node type.
+
+    Their contents would take longer to compare than to read.
+    """
+    return {}
+
+
+def _asked(topology: Topology, spec: JobSpec, sizes: ParallelSizes, node_type: NodeType) -> _Asked:
+    """A gang that waits is asked about again and again: what it asks for is put together once."""
+    if sizes is not spec.parallelism or spec.dp_sizes:
+        # One of several sizes that it may have: made for this question, and never seen again.
+        return _put_together(topology, spec, sizes, node_type)
+    known, key = _asked_on(MapKey(topology)), (id(spec), id(node_type))
+    found = known.get(key)
+    if found is None:
+        found = _put_together(topology, spec, sizes, node_type)
+        if len(known) >= GANGS_KEPT:
+            known.clear()
+        known[key] = found
+    return found
+
+
+def _put_together(
+    topology: Topology, spec: JobSpec, sizes: ParallelSizes, node_type: NodeType
+) -> _Asked:
     gpus = spec.gpus_per_pod or default_gpus_per_pod(sizes, node_type.gpus)
     units = pod_grid(sizes, gpus)
     rules = rules_of_parallel(spec)
@@ -128,7 +188,7 @@ def ask_for_parallel(trial: Trial, spec: JobSpec, sizes: ParallelSizes, node_typ
     binding = [
         rule
         for rule in rules
-        if any(trial.table.topology.blanks)
+        if any(topology.blanks)
         and rule.mode is Mode.REQUIRED
         and (rule.group == JOB_GROUP or units.unit(frozenset({rule.group})) > 1)
     ]
@@ -140,12 +200,12 @@ def ask_for_parallel(trial: Trial, spec: JobSpec, sizes: ParallelSizes, node_typ
         labels=tuple(sorted(spec.labels.items())),
         tolerations=spec.tolerations,
         nodes=frozenset(spec.nodes),
-        named=named_levels(trial.table.topology, node_type, binding),
+        named=named_levels(topology, node_type, binding),
         dead_allowed=0 if spec.rails_required and units.pods > 1 else None,
         exclusive=spec.exclusive,
     )
-    price = StepPrice(spec, trial.table.topology, node_type, gpus)
-    return Ask(trial.view(shape), units, rules, node_type, units.pods, price=price)
+    price = StepPrice(spec, topology, node_type, gpus)
+    return _Asked(spec, node_type, shape, units, rules, price)
 
 
 def _uneven(segment: int, pods: int) -> NoFit:

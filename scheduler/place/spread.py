@@ -1,6 +1,7 @@
 """Which domains take how many pods: the tightest one, the fewest inside it, the last tight."""
 
-from itertools import islice
+from bisect import bisect_left
+from itertools import accumulate, islice
 
 from scheduler.errors import invariant
 from scheduler.place.room import Room, Scope
@@ -105,6 +106,11 @@ def spread(
         shares = fewest(capacities, wanted)
         if even and len(shares) > 1:
             shares = evened(capacities, wanted, len(shares), _unit_at(room, level + 1))
+    if level + 2 == last and not cuts_nodes:
+        # As each call below would: nothing is chosen inside a rack of nodes.
+        row = topology.levels[level + 1]
+        out += [(row.node_lo[child], row.node_hi[child], share) for child, share in shares]
+        return
     for child, share in shares:
         spread(room, (level + 1, child), share, out, soft, stop, even=even)
 
@@ -121,11 +127,11 @@ def evened(
 
     Args and Returns: As for `fewest`; `unit` divides `wanted` and every capacity.
     """
-    largest = sorted(capacities, key=lambda c: (-c[0], c[1]))[:count]
+    largest = sorted([(-capacity, child) for capacity, child in capacities])[:count]
     left, out = wanted, []
-    for position, (capacity, child) in enumerate(reversed(largest)):
+    for position, (negative, child) in enumerate(reversed(largest)):
         others = count - position - 1
-        share = min(capacity, left // (others + 1) // unit * unit) if others else left
+        share = min(-negative, left // (others + 1) // unit * unit) if others else left
         out.append((child, share))
         left -= share
     return sorted((child, share) for child, share in out if share)
@@ -158,49 +164,42 @@ def fewest(capacities: list[tuple[int, int]], wanted: int) -> list[tuple[int, in
     Returns:
         (domain index, pods), by index.
     """
-    best = min((c for c in capacities if c[0] >= wanted), default=None)
-    if best is not None:
-        return [(best[1], wanted)]
+    fitting = [c for c in capacities if c[0] >= wanted]
+    if fitting:
+        return [(min(fitting)[1], wanted)]
     left, chosen = wanted, []
-    ordered = sorted((c for c in capacities if c[0]), key=lambda c: (-c[0], c[1]))
-    for position, (capacity, child) in enumerate(ordered):
-        if capacity >= left:
-            tight = min(c for c in ordered[position:] if c[0] >= left)
+    # Negative, so that pairs sort without a key: largest first, then by index.
+    ordered = sorted([(-capacity, child) for capacity, child in capacities if capacity])
+    for position, (negative, child) in enumerate(ordered):
+        if -negative >= left:
+            tight = min([(-c, at) for c, at in ordered[position:] if -c >= left])
             chosen.append((tight[1], left))
             return sorted(chosen)
-        chosen.append((child, capacity))
-        left -= capacity
+        chosen.append((child, -negative))
+        left += negative
     invariant(not left, f"{left} of {wanted} pods have no domain")
     return sorted(chosen)
 
 
 def _tightest_domain(room: Room, level: int, wanted: int) -> int:
-    counts = room.view.counts
-    place = room.topology.place
+    counts, place = room.view.counts, room.topology.place
+    here, node_lo = counts[level], room.topology.levels[level].node_lo
+    around = [(counts[up], place[up]) for up in range(level - 1, -1, -1)]
     fewest_possible = _fewest_possible(room, level, wanted)
-    best: tuple[tuple[int, int, tuple[int, ...], int], int] | None = None
+    best: tuple[int, int, tuple[int, ...], int] | None = None
     for domain in islice(room.candidates(wanted), CANDIDATE_LIMIT):
-        count = counts[level][domain]
-        if best is not None and best[0][0] == fewest_possible and count > best[0][1]:
+        count, node = here[domain], node_lo[domain]
+        is_least = best is not None and best[0] == fewest_possible
+        if best is not None and is_least and count > best[1]:
             break
-        node = room.topology.levels[level].node_lo[domain]
-        outer = tuple(counts[up][place[up][node]] for up in range(level - 1, -1, -1))
-        if (
-            best is not None
-            and best[0][0] == fewest_possible
-            and best[0][1:]
-            < (
-                count,
-                outer,
-                domain,
-            )
-        ):
+        outer = tuple([held[domains[node]] for held, domains in around])
+        if best is not None and is_least and best[1:] < (count, outer, domain):
             continue  # it cannot need fewer domains inside, and is no better in all else
         key = (_inner_domains(room, level, domain, wanted), count, outer, domain)
-        if best is None or key < best[0]:
-            best = (key, domain)
+        if best is None or key < best:
+            best = key
     invariant(best is not None, f"no domain holds {wanted} pods")
-    return -1 if best is None else best[1]
+    return -1 if best is None else best[-1]
 
 
 def _fewest_possible(room: Room, level: int, wanted: int) -> int:
@@ -220,8 +219,9 @@ def _inner_domains(room: Room, level: int, domain: int, wanted: int) -> int:
         room.topology.levels[level].child_lo[domain],
         room.topology.levels[level].child_hi[domain],
     )
-    capacities = list(zip(room.pods_of(inner, lo, hi), range(lo, hi), strict=True))
-    return len(fewest(capacities, wanted))
+    # Which ones makes no difference here: `fewest` takes as many.
+    largest_first = sorted(room.pods_of(inner, lo, hi), reverse=True)
+    return bisect_left(list(accumulate(largest_first)), wanted) + 1
 
 
 def _tightest_node(room: Room, wanted: int) -> int:

@@ -6,7 +6,7 @@ from scheduler.cluster.view import View
 from scheduler.model.job import JOB_GROUP, Mode, Rule
 from scheduler.model.node import NodeType
 from scheduler.parallel.units import Units
-from scheduler.place.bounds import Bounds, Wants, add_want, bounds_of, level_of
+from scheduler.place.bounds import Bounds, Wants, add_want, bounds_of, level_of, unit_of
 from scheduler.place.price import Price
 from scheduler.place.room import Room, Scope
 
@@ -104,7 +104,7 @@ def bounds_for(ask: Ask, wants: Wants, pods: int) -> Bounds:
 def harden(ask: Ask, wants: Wants, level: int, group: str, pods: int) -> Wants | None:
     """The wants and one group more, kept in one domain of a level; None if that cannot be."""
     buckets = ask.view.buckets
-    alone = pods if group == JOB_GROUP else ask.units.unit(frozenset({group}))
+    alone = pods if group == JOB_GROUP else unit_of(group, ask.units)
     if min(alone, pods) > buckets(level).largest:
         return None
     harder = add_want(wants, level, {group})

@@ -157,6 +157,8 @@ def test_whole_units_start_anew_when_the_log_of_changes_was_cut(
     assert trial.view(shape).floors(((2, 3),)).total == 6
     for node in (0, 1, 4):
         trial.hold(Held(node, 0xFF, NOTHING))
+        trial.view(shape)
+    assert trial.view(shape).changed_since(0) is None
     assert trial.view(shape).floors(((2, 3),)).total == 3
 
 

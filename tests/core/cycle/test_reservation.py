@@ -138,6 +138,20 @@ def test_a_start_that_nobody_knows_is_reserved_after_a_wait() -> None:
     assert {c.starts_s for c in world.claims.values()} == {0.0}
 
 
+def test_short_work_is_not_held_up_for_a_gang_that_is_not_due_yet() -> None:
+    """Shortest first, ageing 0.5: 100 s of run time are due 200 s after the submission."""
+    policy = Policy(order="shortest_first", ageing=0.5)
+    world = world_of(1, 2)
+    run(world, "r", 1_000.0)
+    head = submit(world, short(100.0, 2), "head")
+    plan = now(world, 199.0, policy)
+    assert world.jobs[head].state is JobState.PENDING
+    assert plan.wake_at_s == NOW_S + 200.0
+    now(world, 200.0, policy)
+    assert world.jobs[head].state is JobState.RESERVED
+    assert world.jobs[head].expected_start_s == NOW_S + 1_000.0
+
+
 def test_one_gang_of_each_queue_root_has_a_reservation() -> None:
     world = world_of(1, 4)
     world.set_queues([QueueRecord("x"), QueueRecord("y"), QueueRecord("x1", parent="x")])

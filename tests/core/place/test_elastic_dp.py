@@ -1,5 +1,7 @@
 """Jobs that may start with one of several values of dp."""
 
+from dataclasses import replace
+
 import pytest
 
 from scheduler.cluster.world import World
@@ -7,7 +9,7 @@ from scheduler.errors import JobError
 from scheduler.model.job import JobSpec
 from scheduler.model.placement import Placement
 from scheduler.place.admit import check_job, never_fits
-from scheduler.place.search import place
+from scheduler.place.search import ask_for_parallel, place
 from tests.builders import make_cluster
 from tests.core.gangs import broken, gang, occupy, placed, refused, required
 
@@ -61,3 +63,19 @@ def test_every_size_must_agree_with_the_other_axes() -> None:
 def test_a_segment_must_divide_every_size() -> None:
     with pytest.raises(JobError, match="segment: found 4"):
         check_job(elastic(3, 4, gpus_per_pod=8, segment=4), ("rack", "node"))
+
+
+def test_what_a_gang_asks_for_is_kept_by_gang_and_never_mixed_up_with_another() -> None:
+    world = World(make_cluster(racks=2, nodes_per_rack=4))
+    one, two = gang(8, 2, 2), gang(8, 2, 2, rules=(required("job", "rack"),))
+    kind = world.topology.kinds[0]
+    sizes = one.parallelism
+    assert sizes is not None
+    first = ask_for_parallel(world.trial, one, sizes, kind)
+    assert ask_for_parallel(world.trial, one, sizes, kind).price is first.price
+    assert ask_for_parallel(world.trial, two, sizes, kind).rules != first.rules
+    half = ask_for_parallel(world.trial, one, replace(sizes, dp=1), kind)
+    assert (first.units.pods, half.units.pods) == (4, 2)
+    other = World(make_cluster(racks=2, nodes_per_rack=4))
+    anew = ask_for_parallel(other.trial, one, sizes, other.topology.kinds[0])
+    assert anew.price is not first.price
