@@ -109,9 +109,7 @@ def report_pod(
     return db.grouped(work, now_s)
 
 
-def report_known(
-    tx: Transaction, pod: PodView, state: PodState, exit_code: int | None
-) -> None:
+def report_known(tx: Transaction, pod: PodView, state: PodState, exit_code: int | None) -> None:
     """Write down what the agent of its node says of a pod's present attempt, if that is news.
 
     Raises:
