@@ -19,16 +19,22 @@ class Answered:
     seconds: float
 
 
+KEPT_S = 2.0
+"""A connection idle for longer is opened anew: servers close theirs after 5 seconds or so."""
+
+
 class Connection:
     """One kept HTTP/1.1 connection; one request at a time."""
 
     def __init__(self, port: int) -> None:
         self._port = port
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._used_s = 0.0
 
     async def send(self, request: Request) -> tuple[int, bytes]:
         """The status and body of one request."""
-        if self._streams is None:
+        if self._streams is None or time.perf_counter() - self._used_s > KEPT_S:
+            self.close()
             self._streams = await asyncio.open_connection("127.0.0.1", self._port)
         reader, writer = self._streams
         method, path, body = request
@@ -39,7 +45,9 @@ class Connection:
         writer.write(head.encode() + body)
         lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         headers = dict(line.lower().split(": ", 1) for line in lines[1:] if ": " in line)
-        return int(lines[0].split()[1]), await reader.readexactly(int(headers["content-length"]))
+        answer = await reader.readexactly(int(headers["content-length"]))
+        self._used_s = time.perf_counter()
+        return int(lines[0].split()[1]), answer
 
     def close(self) -> None:
         if self._streams is not None:
