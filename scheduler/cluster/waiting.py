@@ -1,5 +1,6 @@
 """Lines of waiting gangs, kept sorted job by job."""
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left, insort
 from collections.abc import Mapping
 from typing import TypeAlias
@@ -25,7 +26,7 @@ def is_in_line(job: JobRecord) -> bool:
     return job.state in IN_LINE and not job.held
 
 
-class Waiting:
+class Waiting(ABC):
     """Lines of gangs by class and queue.
 
     Each line is sorted; a gang's place changes only with the gang itself. Lines of a class of their
@@ -83,13 +84,13 @@ class Waiting:
                 insort(line(wanted[0], wanted[1][:2]), wanted[1])
         return out
 
+    @abstractmethod
     def line_of(self, job: JobRecord) -> str:
         """The name of the line that the job stands in."""
-        raise NotImplementedError
 
+    @abstractmethod
     def entry(self, job: JobRecord) -> Entry:
         """Where in its line it stands."""
-        raise NotImplementedError
 
     def _take_out(self, uid: JobId, name: str, entry: Entry) -> None:
         by_name = self.lines[entry[:2]]

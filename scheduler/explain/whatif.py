@@ -8,7 +8,7 @@ from scheduler.explain.twin import twin
 from scheduler.model.ids import JobId, NodeId, PodId
 from scheduler.model.job import JobSpec
 from scheduler.model.lifecycle import JobState, PodState
-from scheduler.model.plan import EvictStep, Fact, FactKind, JobMove, JobRecord, Plan, PodRecord
+from scheduler.model.plan import EvictStep, Fact, FactKind, JobRecord, Plan, PodRecord, moved_job
 from scheduler.model.queue import QueueRecord
 from scheduler.topology.tree import Topology
 
@@ -235,7 +235,7 @@ def apply(world: World, plan: Plan, now_s: float) -> bool:
     ]
     world.put_pods([*left, *plan.pods])
     for move in plan.job_moves:
-        world.put_job(_moved(world.jobs[move.uid], move, now_s))
+        world.put_job(moved_job(world.jobs[move.uid], move, now_s))
     world.put_claims(plan.claims)
     done = set(plan.facts_done)
     world.facts = [fact for fact in world.facts if fact.id not in done]
@@ -248,31 +248,6 @@ def apply(world: World, plan: Plan, now_s: float) -> bool:
         if move.evict is not None and move.evict.step is EvictStep.ASKED:
             _save(world, move.uid, move.evict.request_id)
     return bool(world.facts or plan.claims or plan.claims_gone)
-
-
-def _moved(job: JobRecord, move: JobMove, now_s: float) -> JobRecord:
-    bound_s, started_s = job.bound_s, job.started_s
-    if move.state in {JobState.PENDING, JobState.RESERVED, JobState.SUSPENDED}:
-        bound_s = started_s = None
-    elif move.attempt != job.attempt:
-        bound_s, started_s = now_s, None
-    return replace(
-        job,
-        state=move.state,
-        reason=move.reason,
-        message=move.message,
-        attempt=move.attempt,
-        gpus_per_pod=move.gpus_per_pod,
-        node_type=move.node_type,
-        broken=move.broken,
-        bound_s=bound_s,
-        started_s=started_s,
-        could_start_s=move.could_start_s,
-        expected_start_s=move.expected_start_s,
-        held=move.held,
-        evict=move.evict,
-        evicted_s=move.evicted_s,
-    )
 
 
 def _pods_of(world: World, plan: Plan) -> dict[PodId, PodRecord]:

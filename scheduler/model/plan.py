@@ -1,6 +1,6 @@
 """What one cycle read and what it decided."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from scheduler.model.claim import Claim
@@ -238,3 +238,31 @@ class Plan:
             or self.claims
             or self.claims_gone
         )
+
+
+def moved_job(job: JobRecord, move: JobMove, now_s: float) -> JobRecord:
+    """The job after a move that is committed at `now_s`, in Unix seconds."""
+    bound_s, started_s = job.bound_s, job.started_s
+    if move.state in {JobState.PENDING, JobState.RESERVED, JobState.SUSPENDED}:
+        bound_s = started_s = None
+    elif move.attempt != job.attempt:
+        bound_s, started_s = now_s, None
+    if move.state is JobState.RUNNING and started_s is None:
+        started_s = now_s
+    return replace(
+        job,
+        state=move.state,
+        reason=move.reason,
+        message=move.message,
+        attempt=move.attempt,
+        gpus_per_pod=move.gpus_per_pod,
+        node_type=move.node_type,
+        broken=move.broken,
+        bound_s=bound_s,
+        started_s=started_s,
+        could_start_s=move.could_start_s,
+        expected_start_s=move.expected_start_s,
+        held=move.held,
+        evict=move.evict,
+        evicted_s=move.evicted_s,
+    )

@@ -16,7 +16,16 @@ from scheduler.model.lifecycle import (
     check_job_move,
     check_pod_move,
 )
-from scheduler.model.plan import Fact, FactKind, JobMove, JobRecord, Plan, PodMove, PodRecord
+from scheduler.model.plan import (
+    Fact,
+    FactKind,
+    JobMove,
+    JobRecord,
+    Plan,
+    PodMove,
+    PodRecord,
+    moved_job,
+)
 from scheduler.model.resources import Resources, full_mask
 
 
@@ -82,39 +91,12 @@ def apply(world: World, plan: Plan, now_s: float = 0.0) -> None:
     again = {pod.uid for pod in plan.pods}
     world.put_pods([*(pod for pod in moved if pod.uid not in again), *plan.pods])
     for move in plan.job_moves:
-        world.put_job(_moved(world.jobs[move.uid], move, now_s))
+        world.put_job(moved_job(world.jobs[move.uid], move, now_s))
     world.put_claims(plan.claims)
     done = set(plan.facts_done)
     world.facts = [fact for fact in world.facts if fact.id not in done]
     world.map_changed = False
     world.revision += len({move.uid for move in plan.job_moves} | {pod.job for pod in plan.pods})
-
-
-def _moved(job: JobRecord, move: JobMove, now_s: float) -> JobRecord:
-    bound_s, started_s = job.bound_s, job.started_s
-    if move.state in {JobState.PENDING, JobState.RESERVED, JobState.SUSPENDED}:
-        bound_s = started_s = None
-    elif move.attempt != job.attempt:
-        bound_s, started_s = now_s, None
-    if move.state is JobState.RUNNING and started_s is None:
-        started_s = now_s
-    return replace(
-        job,
-        state=move.state,
-        reason=move.reason,
-        message=move.message,
-        attempt=move.attempt,
-        gpus_per_pod=move.gpus_per_pod,
-        node_type=move.node_type,
-        broken=move.broken,
-        bound_s=bound_s,
-        started_s=started_s,
-        could_start_s=move.could_start_s,
-        expected_start_s=move.expected_start_s,
-        held=move.held,
-        evict=move.evict,
-        evicted_s=move.evicted_s,
-    )
 
 
 # -- what the schema checks -----------------------------------------------------------------------
