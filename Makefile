@@ -11,7 +11,7 @@ COVERAGE_MIN := 95
 PYTEST_ARGS ?=
 
 # In the order of design: what one gang costs first. Only those that exist are run.
-BENCHMARKS := placement preemption throughput ledger restart recovery quality dashboard
+BENCHMARKS := placement preemption throughput ledger restart recovery heartbeats quality dashboard
 BENCH ?= $(foreach name,$(BENCHMARKS),$(if $(wildcard benchmarks/$(name).py benchmarks/$(name)/__main__.py),$(name)))
 BENCH_ARGS ?= --json
 
@@ -49,6 +49,10 @@ test: $(INSTALLED) ## the tests, on SQLite and PostgreSQL, with branch coverage 
 .PHONY: test-all
 test-all: $(INSTALLED) ## the same and the slow suites
 	$(BIN)/pytest -n $(JOBS) --dist loadfile -o timeout=900 $(PYTEST_ARGS)
+
+.PHONY: soak
+soak: $(INSTALLED) ## 10^6 simulated steps of storms; SOAK_ARGS="--part 0 --of 10" runs a part of them
+	$(BIN)/python -m tests.simulation.soak $(SOAK_ARGS)
 
 .PHONY: check
 check: check-format check-lint check-types check-imports check-tidy check-files ## format, lint, types, imports, tidy

@@ -1,8 +1,11 @@
 """The `podyard` command: run the service and look after its database."""
 
+import gc
+import json
 import signal
 import socket
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +15,7 @@ import typer
 
 from api.settings import Role, Settings, read_settings
 from api.store.errors import StartupError
+from scheduler.policy import PolicyError
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -102,26 +106,39 @@ def migrate(
 
 
 @app.command()
-def doctor(database_url: DatabaseUrl = None) -> None:
-    """Compare the ledger with all live pods, and claims with one another; status 1 on a fault."""
+def doctor(
+    database_url: DatabaseUrl = None,
+    *,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Put right what follows from live pods; they stay.")
+    ] = False,
+) -> None:
+    """Compare the ledger with live pods, claims, and nodes with faults; status 1 if they differ."""
     from api.store.ledger import audit_ledger
+    from api.store.mending import advice, mend
     from api.store.schema import check_file, open_database
 
     try:
         with closing(open_database(_settings({"database_url": database_url}).database_url)) as db:
             check_file(db)
+            for line in mend(db, now_s=time.time()) if fix else ():
+                typer.echo(f"mended: {line}")
             audit = audit_ledger(db)
     except StartupError as error:
         _fail(str(error))
-    for line in (*audit.doubles, *map(str, audit.differences), *audit.claim_faults):
+    wrong = (*audit.claim_faults, *audit.standing_faults)
+    for line in (*audit.doubles, *map(str, audit.differences), *wrong):
         typer.echo(line)
     verdict = "the ledger agrees" if audit.is_clean else "the ledger differs"
     typer.echo(
         f"{verdict}: {audit.pods} live pods and {audit.claims} claims on {audit.nodes} nodes, "
         f"revision {audit.revision}"
     )
-    if not audit.is_clean:
-        raise typer.Exit(1)
+    if audit.is_clean:
+        return
+    for line in advice(audit) if fix else ("podyard doctor --fix mends what follows from pods",):
+        typer.echo(f"then: {line}")
+    raise typer.Exit(1)
 
 
 @app.command()
@@ -130,22 +147,30 @@ def replay(
     at: Annotated[
         int | None, typer.Option(help="Revision it was decided on, or that its commit wrote.")
     ] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Another policy: field=value, as JSON; may be given again."),
+    ] = None,
 ) -> None:
-    """Decide again what was decided on a revision, or all there is a log of; status 1 if other."""
+    """Decide again what was decided on a revision, or all there is a log of; status 1 if other.
+
+    With another policy, the differences are what it would have changed of each decision by itself.
+    """
     from api.loop.replay import replay as repeat
     from api.loop.replay import replay_all
     from api.store.errors import NotFound
     from api.store.schema import open_database
 
     count = differing = 0
+    other = dict(map(_field, changes or ()))
     try:
         with closing(open_database(_settings({"database_url": database_url}).database_url)) as db:
-            for done in replay_all(db) if at is None else (repeat(db, at),):
+            for done in replay_all(db, other) if at is None else (repeat(db, at, other),):
                 count += 1
                 differing += bool(done.differences)
                 if at is not None or done.differences:
                     typer.echo("\n  ".join((str(done), *done.differences)))
-    except (StartupError, NotFound) as error:
+    except (StartupError, NotFound, PolicyError) as error:
         typer.echo(f"podyard: {error}", err=True)
         raise typer.Exit(2) from None
     if at is None:
@@ -220,6 +245,15 @@ def main() -> None:
     app()
 
 
+def _field(text: str) -> tuple[str, object]:
+    """`name=value` of a command line."""
+    name, _, value = text.partition("=")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
 def _settings(given: Mapping[str, object]) -> Settings:
     """Flags over environment over defaults."""
     try:
@@ -229,6 +263,8 @@ def _settings(given: Mapping[str, object]) -> Settings:
 
 
 def _serve(settings: Settings, *, migrate_first: bool) -> None:
+    # Code and what it builds at start are there to stay: not worth a collection while they come.
+    gc.disable()
     from api.log import configure_logs, get_logger
     from api.main import create_app
     from api.metrics import Metrics
@@ -248,7 +284,10 @@ def _serve(settings: Settings, *, migrate_first: bool) -> None:
             database=database.engine.dialect.name,
             clock=settings.clock,
         )
-        _run(create_app(settings, database, clock, runner, metrics), settings, listener)
+        served = create_app(settings, database, clock, runner, metrics)
+        gc.freeze()
+        gc.enable()
+        _run(served, settings, listener)
 
 
 def _check_exposure(settings: Settings) -> None:
@@ -364,6 +403,8 @@ def _run(asgi: "FastAPI", settings: Settings, listener: socket.socket) -> None:
         access_log=False,
         lifespan="on",
         timeout_graceful_shutdown=3,
+        # Dashboards and agents ask again after some seconds; a new connection each time costs more.
+        timeout_keep_alive=30,
         ssl_certfile=settings.tls_cert,
         ssl_keyfile=settings.tls_key,
         server_header=False,

@@ -10,38 +10,57 @@ from fastapi.routing import APIRoute
 from api.admission.admit import Door
 from api.admission.hooks import HookRules
 from api.clock import Clock
+from api.dashboard.page import add_dashboard
 from api.hooks.configured import allowed_by
 from api.http import (
     batch,
     cluster,
     control,
+    draining,
     events,
     explaining,
+    faults,
     gangs,
     health,
     heartbeat,
+    history,
     hooks,
     inventory,
     jobs,
+    logs,
     nodes,
     pods,
     policy,
+    polling,
     queues,
     reservations,
+    spares,
     usage,
     watch,
     whatif,
 )
 from api.http.docs_page import add_docs_page
+from api.http.echo import EchoHeartbeats
 from api.http.errors import add_error_handlers
 from api.http.feed import Feed
+from api.http.glimpse import Glimpse
 from api.http.guard import Guard
 from api.http.observe import Observe
 from api.http.openapi import describe
 from api.http.reader import Reader
+from api.http.recorder import Recorder
 from api.http.service import Service
+from api.http.sight import Sight
 from api.http.waiters import JobWaiters
+from api.k8s.extender.routes import extender_router
+from api.k8s.face import Face, error_response
+from api.k8s.kinds import Parts
+from api.k8s.registry import registry
+from api.k8s.request import is_face
+from api.k8s.volcano.lifecycle import Lifecycle
+from api.k8s.webhook.routes import webhook_router
 from api.loop.runner import Runner
+from api.loop.silence import Silence
 from api.metrics import Metrics
 from api.settings import Settings
 from api.store.engine import Database
@@ -55,9 +74,15 @@ ROUTERS: tuple[APIRouter, ...] = (
     explaining.router,
     whatif.router,
     pods.router,
+    logs.router,
     nodes.router,
+    faults.router,
+    draining.router,
+    spares.router,
     heartbeat.router,
     cluster.router,
+    polling.router,
+    history.router,
     inventory.router,
     queues.router,
     usage.router,
@@ -84,18 +109,27 @@ def create_app(
         metrics: Those that the runner counts in; its own by default.
     """
     metrics = metrics or Metrics()
+    reader = Reader(database)
+    leases = Leases(database)
     service = Service(
         settings=settings,
         database=database,
         clock=clock,
         runner=runner,
         metrics=metrics,
-        door=Door(database, HookRules(allowed_by(settings), settings.hook_grace_s_max)),
-        reader=Reader(database),
+        door=Door(
+            database,
+            HookRules(allowed_by(settings), settings.hook_grace_s_max),
+            settings.launcher,
+        ),
+        reader=reader,
+        sight=Sight(database, reader),
         waiters=JobWaiters(database),
         feed=Feed(database),
-        leases=Leases(database),
+        leases=leases,
     )
+    if runner is not None:
+        runner.silence = Silence(leases)
     app = FastAPI(
         docs_url=None,
         redoc_url=None,
@@ -106,13 +140,25 @@ def create_app(
     app.state.service = service
     for router in ROUTERS:
         app.include_router(router)
+    app.include_router(webhook_router(database))
+    app.include_router(extender_router(database))
     add_docs_page(app)
+    add_dashboard(app)
     add_error_handlers(app)
     app.openapi = describe(app, ROUTERS)  # type: ignore[method-assign]  # FastAPI's documented way
+    app.add_middleware(EchoHeartbeats, leases=leases, clock=clock)
+    app.add_middleware(
+        Face,
+        parts=Parts(database, clock, service.door),
+        registry=registry(),
+        closing=service.feed.closing,
+    )
+    app.add_middleware(Glimpse, sight=service.sight)
     app.add_middleware(
         Guard,
         is_loopback=settings.is_loopback,
         inventory_bytes_max=settings.body_bytes_max,
+        answers={is_face: error_response},
     )
     app.add_middleware(Observe, metrics=metrics)
     return app
@@ -121,16 +167,22 @@ def create_app(
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     service: Service = app.state.service
+    recorder = Recorder(service)
+    lifecycle = Lifecycle(service.database, service.clock)
     if service.runner is not None:
         await run_in_threadpool(service.runner.start)
+        recorder.start()
+        lifecycle.start()
     try:
         yield
     finally:
+        await run_in_threadpool(recorder.stop)
+        await run_in_threadpool(lifecycle.stop)
         await service.feed.stop()
         await run_in_threadpool(service.waiters.close)
         if service.runner is not None:
             await run_in_threadpool(service.runner.stop)
-        await run_in_threadpool(service.leases.flush)
+        await run_in_threadpool(service.leases.close)
 
 
 def _name_of(route: APIRoute) -> str:

@@ -1,10 +1,11 @@
 """What can be set from outside: flags of `podyard serve`, else `PODYARD_*`, else defaults."""
 
+import shlex
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Literal
 
-from pydantic import AliasChoices, Field, ValidationError
+from pydantic import AliasChoices, Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
@@ -69,10 +70,20 @@ class Settings(BaseSettings):
     hook_grace_s_max: float = Field(default=3_600.0, ge=0)
     """Longest time that a job may have to save before it leaves."""
 
+    launcher: str = ""
+    """Words before a job's command that run it in its image, which stands for `{image}`."""
+
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can reach the service."""
         return self.host in {"localhost", "::1"} or self.host.startswith("127.")
+
+    @field_validator("launcher")
+    @classmethod
+    def _check_launcher(cls, launcher: str) -> str:
+        if launcher and not any("{image}" in word for word in shlex.split(launcher)):
+            raise ValueError(f"found '{launcher[:80]}'; {{image}} must be in one of its words")
+        return launcher
 
 
 def read_settings(given: Mapping[str, object]) -> Settings:

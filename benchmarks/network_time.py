@@ -21,6 +21,7 @@ from scheduler.model.node import FabricLevel, Inventory
 from scheduler.model.placement import Placement
 from scheduler.model.resources import NOTHING
 from scheduler.parallel.traffic import TRAFFIC_DEFAULTS
+from scheduler.place.arrange import SAME_SECONDS
 from scheduler.sim.peers.cycle import OwnPlacer
 from scheduler.sim.peers.kueue import Kueue
 from scheduler.sim.peers.placer import NodePlacer, Placer
@@ -155,6 +156,15 @@ class Meeting:
         """Predicted between nodes, by scheduler."""
         return {who: self.predict(who, constants).inter_node_s for who in self.placements}
 
+    def bound_s(self) -> float:
+        """No layout takes less on the nodes that are free here: what our answer proves.
+
+        One that says `exact` is at most 1 % above it, one that says `bounded` tells by how much.
+        """
+        found = self.placements["own"]
+        own_s = self.seconds()["own"]
+        return own_s / SAME_SECONDS if found.gap is None else own_s * (1.0 - found.gap)
+
     def predict(self, who: str, constants: Constants = CONSTANTS) -> Prediction:
         pods = self.placements[who].pods
         return predict(
@@ -250,8 +260,8 @@ def gang_gains(found: Sequence[Meeting]) -> dict[str, float]:
     return {name: round(mean(values), 3) for name, values in ratios.items()}
 
 
-def regrets(found: Sequence[Meeting]) -> dict[str, float]:
-    """Seconds of each scheduler over ours on the empty cluster: no gain exceeds a peer's regret."""
+def regret_ratios(found: Sequence[Meeting]) -> dict[str, list[float]]:
+    """Seconds of each scheduler over ours on the empty cluster, gang by gang."""
     ratios: dict[str, list[float]] = {}
     for meeting in found:
         alone = OwnPlacer().place(meeting.world.emptied(), meeting.spec)
@@ -260,20 +270,45 @@ def regrets(found: Sequence[Meeting]) -> dict[str, float]:
         least = replace(meeting, placements={"own": alone}).seconds()["own"]
         for who, seconds in meeting.seconds().items():
             ratios.setdefault(who, []).append(seconds / least if least else 1.0)
-    return {who: round(mean(values), 3) for who, values in ratios.items()}
+    return ratios
+
+
+def regrets(found: Sequence[Meeting]) -> dict[str, float]:
+    """Their means: no gain exceeds a peer's regret."""
+    return {who: round(mean(values), 3) for who, values in regret_ratios(found).items()}
+
+
+def ceilings(found: Sequence[Meeting]) -> dict[str, list[float]]:
+    """For each scheduler, its seconds over the least on these nodes: no gain over it is larger."""
+    out: dict[str, list[float]] = {}
+    for meeting in found:
+        bound_s = meeting.bound_s()
+        for who, seconds in meeting.seconds().items():
+            out.setdefault(who, []).append(seconds / bound_s if bound_s else 1.0)
+    return out
 
 
 def summary(found: Sequence[Meeting]) -> dict[str, object]:
-    """Gains over each peer, and those of each axis."""
+    """Gains over each peer and those of each axis; beside them, what could be gained at most.
+
+    `regret` is beside the empty cluster, `over_bound` beside what the nodes that are free allow.
+    """
     ratios = gains(found)
     return {
         "gain": {peer: round(mean(values), 3) for peer, values in ratios.items()},
         "least": {peer: round(min(values), 3) for peer, values in ratios.items()},
         "regret": regrets(found),
+        "over_bound": {who: round(mean(values), 3) for who, values in ceilings(found).items()},
+        "exact": sum(meeting.placements["own"].search == "exact" for meeting in found),
         "axes": axis_gains(found),
         "by_gang": gang_gains(found),
         "gangs": len(found),
     }
+
+
+def _least_mean(by_scheduler: Mapping[str, Sequence[float]]) -> float:
+    """Of the better peer, as the gain is: no scheduler could have had a larger one."""
+    return min(mean(values) for who, values in by_scheduler.items() if who != "own")
 
 
 def rows(options: Options) -> Iterator[Row]:
@@ -299,6 +334,8 @@ def rows(options: Options) -> Iterator[Row]:
         1.0,
         nodes=SMALL_NODES if options.small else NODES,
         load=LOAD,
+        most_on_these_nodes=round(_least_mean(ceilings(narrow)), 3),
+        most_on_the_empty_cluster=round(_least_mean(regret_ratios(narrow)), 3),
         weakest_gain_of_any_change=round(weakest[0], 3),
         weakest_at=weakest[1],
         fabrics=said,

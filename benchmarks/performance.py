@@ -27,6 +27,16 @@ GOALS = {
     "event_pass_ms": "<= 20",
     "search_ms": "<= 100",
     "cost_over_optimum": "<= 1.05",
+    "overview_p99_ms": "<= 20",
+    "overview_kb": "<= 50",
+    "first_paint_s": "<= 2",
+    "pan_fps": ">= 30",
+    "pollers_200_core_percent": "<= 5",
+    "heartbeat_cores": "<= 0.5",
+    "replace_p99_s": "<= 1",
+    "mass_750_s": "<= 5",
+    "mass_750_held_pods": "0",
+    "effective_time_gap_points": "<= 0.1",
 }
 """What each figure is to be; those not here have no goal."""
 

@@ -55,6 +55,13 @@ def _with_database(server: str, name: str) -> str:
 @contextmanager
 def service(database_url: str, *flags: str) -> Iterator[int]:
     """A migrated `podyard serve` on a free port; yields the port, ends it with SIGTERM."""
+    with started(database_url, *flags) as (port, _):
+        yield port
+
+
+@contextmanager
+def started(database_url: str, *flags: str) -> Iterator[tuple[int, int]]:
+    """The same; yields the port and the process."""
     port = free_port()
     program = [sys.executable, "-m", "api.command"]
     subprocess.run([*program, "migrate", "--database-url", database_url], check=True, stdout=2)
@@ -68,7 +75,7 @@ def service(database_url: str, *flags: str) -> Iterator[int]:
             )
         try:
             _wait_until_ready(port, process, log)
-            yield port
+            yield port, process.pid
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait()

@@ -10,7 +10,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from client.agent_loop import Agent, AgentClient, Superseded
+from client.agent_check import Check
+from client.agent_faults import KMSG, Faults
+from client.agent_loop import Agent, AgentClient, Senses, Superseded
 from client.agent_node import Machine, register
 from client.agent_pods import Pods, Running
 from client.agent_users import read_users
@@ -51,13 +53,15 @@ def serve(given: argparse.Namespace) -> None:
     users = read_users(given.user, allow_root=given.allow_root)
     running = Running(given.node, users, given.master_addr, given.grace_s, given.log_bytes)
     machine = Machine(given.node, given.gpus, given.gpu, given.file, places(given.place))
+    kernel = None if given.kernel_log == "none" else Path(given.kernel_log)
+    senses = Senses(Faults(kernel, given.faults), Check(given.check, given.check_s))
     with (
         only_one(given.state),
         AgentClient(given.server, TIMEOUT_S, token(), retry=Retry(tries=1)) as client,
     ):
         pods = Pods(given.state, running)
         register(client, machine)
-        agent = Agent(client, pods, given.node, given.every)
+        agent = Agent(client, pods, given.node, given.every, senses)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: agent.stop())
         sys.stderr.write(f"podyard-agent: node '{given.node}' at {client.server}\n")
@@ -82,12 +86,23 @@ def parser() -> argparse.ArgumentParser:
     add("--grace-s", type=_seconds, default=30.0, help="between SIGTERM and SIGKILL; default 30")
     add("--log-bytes", type=_count, default=16 * 1024 * 1024, help="size of one log of a rank")
     add("--every", type=_seconds, default=10.0, help="longest time between heartbeats; default 10")
+    add("--kernel-log", default=str(KMSG), help=f"where Xids are read; none; default {KMSG}")
+    add("--faults", type=Path, help="file with faults that others write, one in JSON a line")
+    add("--check", default="", metavar="COMMAND", help="tests the machine after a fault")
+    add("--check-s", type=_seconds, default=600.0, help="longest time of it; default 600")
     hollow = made.add_argument_group("nodes that only pretend")
     hollow.add_argument("--hollow", type=_count, default=0, metavar="N", help="play N nodes")
     hollow.add_argument("--prefix", default="hollow-", help="of their names; default hollow-")
     hollow.add_argument("--run-s", type=_seconds, default=60.0, help="how long pods run")
     hollow.add_argument("--stop-s", type=_seconds, default=0.0, help="how long they take to stop")
     hollow.add_argument("--script", type=Path, help="run times and faults, as docs/agent.md says")
+    hollow.add_argument(
+        "--faults-per-day", type=_seconds, default=0.0, help="of each node, by chance"
+    )
+    hollow.add_argument(
+        "--repair-s", type=_seconds, default=3600.0, help="how long such a fault lasts"
+    )
+    hollow.add_argument("--seed", type=int, default=1, help="of that chance")
     return made
 
 

@@ -31,6 +31,7 @@ class Launch(TypedDict):
     master_port: int
     ib_hca: str | None
     checkpoint: Checkpoint | None
+    strict: bool
 
 
 class Desired(TypedDict):
@@ -59,7 +60,10 @@ def processes(
         Refused: If the job has no command.
     """
     if not launch["command"]:
-        raise Refused(f"job '{pod['job']}' has no run.command; there is nothing to start")
+        raise Refused(
+            f"job '{pod['job']}' has no run.command, or an image that the service has no launcher "
+            "for any more; there is nothing to start"
+        )
     base = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     base |= {"HOME": home} | launch["env"]
     base |= _of_pod(pod, launch, node)

@@ -1,17 +1,20 @@
 """The loop of an agent: tell what the pods do, hear what is to run, act, wait."""
 
-import contextlib
+import base64
 import sys
 import threading
 import time
 import uuid
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import TypedDict, cast
 
+from client.agent_check import Check
+from client.agent_faults import Faults
 from client.agent_launch import Desired
 from client.agent_pods import Pods
+from client.agent_shim import boot_time_s, read_boot_id
 from client.calls import path_of
-from client.errors import ApiError, ClientError
+from client.errors import ApiError, ClientError, InputError
 from client.http import Client
 
 CONFLICT = 409
@@ -24,14 +27,29 @@ SOONEST_S = 0.2
 AWAY_S = 5.0
 """Between tries while the service does not answer; pods run on."""
 
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+LOGS_AT_ONCE = 4
+"""Logs sent between two heartbeats; others wait, so that the next is not late."""
+
+
+class WantedLog(TypedDict):
+    """The end of a log that somebody waits for."""
+
+    id: int
+    uid: str
+    attempt: int
+    process: int
+    stream: str
+    tail_bytes: int
 
 
 class Beat(TypedDict):
     """The answer to a heartbeat, as far as it matters here."""
 
     desired: list[Desired]
+    logs: list[WantedLog]
+    health: str
     next_s: float
+    fence_after_s: float
 
 
 class Superseded(Exception):
@@ -41,11 +59,21 @@ class Superseded(Exception):
 class AgentClient(Client):
     """The service as an agent sees it."""
 
-    def heartbeat(
-        self, node: str, session: str, boot_id: str, pods: list[dict[str, object]]
-    ) -> Beat:
-        body = {"session": session, "boot_id": boot_id, "pods": pods}
+    def heartbeat(self, node: str, body: dict[str, object]) -> Beat:
         return cast(Beat, self._send("POST", path_of("v1", "nodes", node, "heartbeat"), body))
+
+    def send_log(self, node: str, id: int, content: bytes, problem: str) -> None:
+        """Answer one of the `logs` of a heartbeat's answer."""
+        body = {"content": base64.b64encode(content).decode(), "problem": problem}
+        self._send("POST", path_of("v1", "nodes", node, "logs", str(id)), body)
+
+
+@dataclass(slots=True)
+class Senses:
+    """What an agent has to tell of its machine beside the pods."""
+
+    faults: Faults = field(default_factory=lambda: Faults(None, None))
+    check: Check = field(default_factory=lambda: Check(""))
 
 
 class Agent:
@@ -55,8 +83,16 @@ class Agent:
         every_s: Longest time between heartbeats, if the service asks for less often.
     """
 
-    def __init__(self, client: AgentClient, pods: Pods, node: str, every_s: float) -> None:
+    def __init__(
+        self,
+        client: AgentClient,
+        pods: Pods,
+        node: str,
+        every_s: float,
+        senses: Senses | None = None,
+    ) -> None:
         self._client, self._pods, self._node, self._every_s = client, pods, node, every_s
+        self._senses = senses or Senses()
         self._session = f"{node}-{uuid.uuid4().hex}"[:253]
         self._boot_id = read_boot_id()
         self._stopping = threading.Event()
@@ -79,8 +115,17 @@ class Agent:
 
     def _turn(self, told: list[dict[str, object]]) -> float:
         """One heartbeat; seconds until the next is due."""
+        body: dict[str, object] = {
+            "session": self._session,
+            "boot_id": self._boot_id,
+            "pods": told,
+        }
+        if self._senses.check.passed:
+            body["passed"] = True
+        sent_s = boot_time_s()
         try:
-            answer = self._client.heartbeat(self._node, self._session, self._boot_id, told)
+            answer = self._client.heartbeat(self._node, body)
+            self._pods.answered(sent_s, answer["fence_after_s"])
         except ApiError as error:
             if error.status == CONFLICT:
                 raise Superseded(str(error)) from None
@@ -91,7 +136,38 @@ class Agent:
             return min(AWAY_S, self._every_s)
         self._say("")
         self._pods.heard(told, answer["desired"])
+        self._send_logs(answer["logs"][:LOGS_AT_ONCE])
+        self._check(answer["health"])
+        self._tell_faults()
         return min(float(answer["next_s"]), self._every_s)
+
+    def _check(self, health: str) -> None:
+        check = self._senses.check
+        check.go_on(health)
+        if failure := check.take_failure():
+            self._senses.faults.waiting.append({"code": "check_failed", "message": failure})
+
+    def _tell_faults(self) -> None:
+        faults = self._senses.faults
+        faults.look()
+        try:
+            faults.report(lambda body: self._client.report_fault(self._node, body))
+        except ClientError as error:
+            self._say(str(error))  # they wait for the next heartbeat
+
+    def _send_logs(self, wanted: list[WantedLog]) -> None:
+        for log in wanted:
+            content, problem = b"", ""
+            try:
+                run = (log["uid"], log["attempt"])
+                content = self._pods.tail(run, log["process"], log["stream"], log["tail_bytes"])
+            except InputError as error:
+                problem = str(error)
+            try:
+                self._client.send_log(self._node, log["id"], content, problem)
+            except ClientError as error:
+                # Whoever asked may have gone; that is no trouble of this agent.
+                sys.stderr.write(f"podyard-agent: log {log['id']}: {error}\n")
 
     def _wait(self, told: list[dict[str, object]], pause_s: float) -> None:
         """Until the next heartbeat is due, or a pod has something new to tell."""
@@ -102,6 +178,8 @@ class Agent:
         while (left_s := due - time.monotonic()) > 0 and self._pods.states() == told:
             if self._stopping.wait(min(LOOK_S, left_s)):
                 return
+            if not self._trouble:
+                self._tell_faults()
 
     def _say(self, trouble: str) -> None:
         """Tell of trouble once, and of its end."""
@@ -109,10 +187,3 @@ class Agent:
             text = trouble or "the service answers again"
             sys.stderr.write(f"podyard-agent: {text}\n")
             self._trouble = trouble
-
-
-def read_boot_id() -> str:
-    """Which life of the machine this is; "unknown" where the kernel does not tell."""
-    with contextlib.suppress(OSError):
-        return BOOT_ID.read_text(encoding="ascii").strip()
-    return "unknown"

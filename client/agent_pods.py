@@ -14,13 +14,27 @@ from urllib.parse import quote
 
 from client import agent_shim
 from client.agent_launch import Desired, Launch, processes
-from client.agent_shim import END, LOCK, PLAN, RANKS, SHIM, STOP, ticks_of, write_json
+from client.agent_shim import (
+    END,
+    LOCK,
+    PLAN,
+    RANKS,
+    SHIM,
+    STOP,
+    read_boot_id,
+    ticks_of,
+    write_json,
+)
+from client.agent_traces import end_traces, tail_of
 from client.agent_users import Refused, Users
 
 TOLD = "told"
 """File of a pod's folder: the service knows how it ended."""
 
 DESIRED = "pod.json"
+
+GUARD = "answered"
+"""File of the state folder: when the last heartbeat was sent that was answered, for guards."""
 
 ENDED_KEPT = 50
 """Folders of pods that have ended, for their logs; the oldest go first."""
@@ -57,6 +71,8 @@ class Pods:
 
     def __init__(self, state: Path, how: Running) -> None:
         self._folder, self._how = state / "pods", how
+        self._guard = state / GUARD
+        self._boot_id = read_boot_id()
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o755)
         self._children: dict[Run, subprocess.Popen[bytes]] = {}
         self._known: dict[Run, Desired] = {}
@@ -73,6 +89,26 @@ class Pods:
         return [
             {"uid": run[0], "attempt": run[1], **self._state(run)} for run in sorted(self._known)
         ]
+
+    def answered(self, sent_s: float, fence_after_s: float) -> None:
+        """Tell the guards of strict pods that the service was reached.
+
+        Args:
+            sent_s: When the heartbeat that was answered was sent, seconds of `CLOCK_BOOTTIME`.
+            fence_after_s: How long after it strict pods have to end.
+        """
+        # Not kept over a loss of power: after that no pod is left to be guarded.
+        partial = self._guard.with_name(f"{GUARD}.{os.getpid()}")
+        partial.write_text(f"{sent_s!r} {fence_after_s!r}\n", encoding="ascii")
+        partial.replace(self._guard)
+
+    def tail(self, run: Run, process: int, stream: str, size_bytes: int) -> bytes:
+        """The end of a log.
+
+        Raises:
+            InputError: If there is none: what it says is for who asked.
+        """
+        return tail_of(self.folder(run), f"{process}.{stream}", size_bytes)
 
     def heard(self, told: list[dict[str, object]], desired: list[Desired]) -> None:
         """Act on the answer to a heartbeat that told of these states."""
@@ -111,6 +147,7 @@ class Pods:
                 "grace_s": how.grace_s,
                 "log_bytes": how.log_bytes,
                 "log_files": how.log_files,
+                "guard": str(self._guard.absolute()) if launch["strict"] else None,
             }
             write_json(folder / PLAN, plan)
         except Refused as error:
@@ -153,15 +190,17 @@ class Pods:
         return _read(folder / END) or self._bury(run)
 
     def _bury(self, run: Run) -> dict[str, object]:
-        """A pod whose shim was killed: end what is left of it, and say so."""
+        """A pod whose shim was killed: end what is left of it, and say so once nothing is."""
         folder = self.folder(run)
-        group = int(str(_read(folder / RANKS).get("group", 0)))
-        session = int(str(_read(folder / SHIM).get("pid", 0)))
-        if group and has_members(group, session):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(group, signal.SIGKILL)
+        shim = _read(folder / SHIM)
+        is_of_this_boot = shim.get("boot", self._boot_id) == self._boot_id
+        if is_of_this_boot:
+            group = int(str(_read(folder / RANKS).get("group", 0)))
+            if end_traces(run, group, int(str(shim.get("pid", 0)))):
+                return {"state": "terminating"}
         end: dict[str, object] = {"state": "failed", "exit_code": KILLED}
-        if (folder / STOP).exists():
+        if (folder / STOP).exists() or not is_of_this_boot:
+            # That the machine was started anew is no fault of the pod.
             end = {"state": "stopped", "exit_code": None}
         write_json(folder / END, end)
         return end
@@ -216,21 +255,6 @@ class Pods:
         ended = sorted(self._folder.glob(f"*/{TOLD}"), key=lambda path: path.stat().st_mtime)
         for path in ended[:-ENDED_KEPT]:
             shutil.rmtree(path.parent, ignore_errors=True)
-
-
-def has_members(group: int, session: int) -> bool:
-    """Whether a process group of a session is there still: neither number is given anew till then.
-
-    The session is the shim's, whose processes cannot be a stranger's.
-    """
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
-        except OSError:
-            continue
-        if fields[2:4] == [str(group), str(session)]:
-            return True
-    return False
 
 
 def _read(path: Path) -> dict[str, object]:

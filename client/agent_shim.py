@@ -3,10 +3,14 @@
 Started as a program of its own with the pod's folder; imports nothing of Podyard. It holds a lock
 on the folder for as long as it lives, starts the ranks in one process group, keeps what they write
 (rotated), and leaves how they ended in `end.json`. SIGTERM makes it stop them: gracefully, then,
-after the grace time, hard. It ends as soon as they have.
+after the grace time, hard. It ends as soon as they have, and all that they started.
+
+It is also the guard of a strict pod: it ends the pod so long after the last heartbeat that the
+service answered, by a clock that goes on while the machine sleeps, whatever the agent does.
 """
 
 import contextlib
+import ctypes
 import fcntl
 import json
 import os
@@ -36,6 +40,15 @@ DRAIN_S = 1.0
 """How long output is waited for once all ranks have ended; a stranger may hold the pipe."""
 
 CHUNK_BYTES = 65_536
+
+LOOK_S = 2.0
+"""Longest time between two looks at the guard's clock and at orphans. Timers of the kernel do not
+count the sleep of the machine; a look after it finds what is over."""
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+PR_SET_CHILD_SUBREAPER = 36
+"""Of `prctl(2)`: what loses its parent becomes this process's child, and cannot hide from it."""
 
 LOCK_TRIES, LOCK_PAUSE_S = 20, 0.05
 
@@ -67,6 +80,29 @@ class Log:
         self._file = self._path.open("wb")
 
 
+class Guard:
+    """Ends a strict pod that the service may soon take for lost.
+
+    Args:
+        file: Where the agent writes when it sent the last heartbeat that was answered (seconds of
+            `CLOCK_BOOTTIME`), and how long after it strict pods have to end; None = no guard.
+    """
+
+    def __init__(self, file: Path | None) -> None:
+        self._file = file
+        self.has_struck = False
+
+    def left_s(self) -> float | None:
+        """Seconds until the pod has to end, at least 0; None without a guard."""
+        if self._file is None:
+            return None
+        # Whatever is wrong with the file, the pod has nobody left who vouches for it.
+        with contextlib.suppress(OSError, ValueError):
+            acked_s, after_s = self._file.read_text(encoding="ascii").split()[:2]
+            return max(0.0, float(acked_s) + float(after_s) - boot_time_s())
+        return 0.0
+
+
 class Ranks:
     """The processes of one pod.
 
@@ -80,6 +116,8 @@ class Ranks:
         self.group = 0
         self.first_code = 0
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
+        self.started: set[int] = set()
+        self._looked_at = time.monotonic()
         self.selector = selectors.DefaultSelector()
         self.outputs = 0
 
@@ -95,6 +133,30 @@ class Ranks:
                 self.first_code = self.first_code or CANNOT_START
         told = {"group": self.group, "started": ticks_of(self.group) if self.group else 0}
         write_json(self.folder / RANKS, told)
+
+    def look_after_orphans(self) -> None:
+        """Take note, now and then, of the end of what ranks have started and left behind."""
+        if time.monotonic() - self._looked_at >= LOOK_S:
+            self._looked_at = time.monotonic()
+            self._bury_orphans()
+
+    def _bury_orphans(self) -> None:
+        for pid in children() - self.started:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+
+    def end_all(self) -> None:
+        """Kill what is left, also what left the group; returns when nothing is.
+
+        Something that the kernel cannot end holds its GPUs still, and so this pod holds on.
+        """
+        self.signal(signal.SIGKILL)
+        while left := children() - self.started:
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.01)
+            self._bury_orphans()
 
     def _start(self, number: int, of: dict[str, object]) -> None:
         switch = self.plan.get("switch")
@@ -114,6 +176,7 @@ class Ranks:
         )
         self.group = self.group or process.pid
         self.processes[process.pid] = process
+        self.started.add(process.pid)
         self.selector.register(os.pidfd_open(process.pid), selectors.EVENT_READ, process.pid)
         size, kept = int(str(self.plan["log_bytes"])), int(str(self.plan["log_files"]))
         for pipe, end in ((process.stdout, "out"), (process.stderr, "err")):
@@ -159,7 +222,9 @@ def main(folder: Path) -> int:
         signal.set_wakeup_fd(woken.fileno())
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: None)
-        write_json(folder / SHIM, {"pid": os.getpid(), "started": ticks_of(os.getpid())})
+        told = {"pid": os.getpid(), "started": ticks_of(os.getpid()), "boot": read_boot_id()}
+        write_json(folder / SHIM, told)
+        adopt_orphans()
         plan = json.loads((folder / PLAN).read_text(encoding="utf-8"))
         write_json(folder / END, run(folder, plan, wakes))
     return 0
@@ -180,30 +245,61 @@ def run(folder: Path, plan: dict[str, object], wakes: socket.socket) -> dict[str
     ranks = Ranks(folder, plan)
     ranks.selector.register(wakes, selectors.EVENT_READ, None)
     ranks.start()
-    grace_s = float(str(plan["grace_s"]))
-    hard_at: float | None = None
-    told = (folder / STOP).exists()
+    stopping = Stopping(folder, float(str(plan["grace_s"])))
+    guard = Guard(Path(str(plan["guard"])) if plan.get("guard") else None)
     while ranks.processes:
-        if hard_at is None and (told or ranks.first_code):
-            ranks.signal(signal.SIGTERM)
-            hard_at = time.monotonic() + grace_s
-        left_s = None if hard_at is None else max(0.0, hard_at - time.monotonic())
-        for key, _ in ranks.selector.select(left_s):
+        stopping.go_on(ranks)
+        left_s = guard.left_s()
+        if left_s == 0.0:
+            guard.has_struck = True
+            ranks.signal(signal.SIGKILL)
+        waits = [LOOK_S, stopping.left_s(), left_s or None]
+        for key, _ in ranks.selector.select(min(s for s in waits if s is not None)):
             if key.data is None:
                 wakes.recv(4_096)
-                told = told or (folder / STOP).exists()
+                stopping.look()
             else:
                 ranks.take(key)
-        if hard_at is not None and time.monotonic() >= hard_at:
-            ranks.signal(signal.SIGKILL)
-            hard_at = time.monotonic() + 1.0
-    ranks.signal(signal.SIGKILL)
+        ranks.look_after_orphans()
+    ranks.end_all()
     _drain(ranks)
-    if told:
+    if guard.has_struck:
+        with (folder / "0.err").open("ab") as log:
+            log.write(b"podyard-agent: ended by its guard: the service was not reached in time\n")
+    if stopping.is_told or guard.has_struck:
         return {"state": "stopped", "exit_code": None}
     if ranks.first_code:
         return {"state": "failed", "exit_code": ranks.first_code}
     return {"state": "succeeded", "exit_code": 0}
+
+
+class Stopping:
+    """How far a pod is with stopping: first gracefully, then hard, and again until it is over."""
+
+    def __init__(self, folder: Path, grace_s: float) -> None:
+        self._folder, self._grace_s = folder, grace_s
+        self._hard_at: float | None = None
+        self.is_told = False
+        self.look()
+
+    def look(self) -> None:
+        """See whether the pod is told to stop."""
+        self.is_told = self.is_told or (self._folder / STOP).exists()
+
+    def left_s(self) -> float | None:
+        """Seconds until it becomes hard; None while nothing is to stop."""
+        return None if self._hard_at is None else max(0.0, self._hard_at - time.monotonic())
+
+    def go_on(self, ranks: Ranks) -> None:
+        """Send the signal that is due; ranks end together."""
+        now = time.monotonic()
+        if self._hard_at is None:
+            if self.is_told or ranks.first_code:
+                ranks.signal(signal.SIGTERM)
+                self._hard_at = now + self._grace_s
+        elif now >= self._hard_at:
+            ranks.signal(signal.SIGKILL)
+            self._hard_at = now + 1.0
 
 
 def _drain(ranks: Ranks) -> None:
@@ -213,6 +309,33 @@ def _drain(ranks: Ranks) -> None:
         for key, _ in ranks.selector.select(left_s):
             if isinstance(key.data, Log):
                 ranks.take(key)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of all that ranks leave behind, so that it can be ended with them."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def children() -> set[int]:
+    """Process ids of this process's children, ended ones that nobody has waited for among them."""
+    found: set[int] = set()
+    for path in Path("/proc/self/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            found |= {int(pid) for pid in path.read_text(encoding="ascii").split()}
+    return found
+
+
+def boot_time_s() -> float:
+    """Seconds since the machine started, its sleep counted."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def read_boot_id() -> str:
+    """Which life of the machine this is; "unknown" where the kernel does not tell."""
+    with contextlib.suppress(OSError):
+        return BOOT_ID.read_text(encoding="ascii").strip()
+    return "unknown"
 
 
 def ticks_of(pid: int) -> int:

@@ -8,8 +8,9 @@ import signal
 import sys
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -23,19 +24,37 @@ TIMEOUT_S = 30.0
 AWAY_S = 5.0
 CONNECTIONS = 64
 ENDED = frozenset({"stopped", "succeeded", "failed"})
-FAULTS = frozenset({"silent", "crash"})
+FAULTS = ("silent", "crash", "reboot", "report")
+CODES = ("xid_79", "xid_31", "xid_48", "nic_down", "ecc_dbe", "node_lost")
+"""Of faults that come by chance; nobody's statistics, every kind of answer is among them."""
+
+DAY_S = 86_400.0
 
 Run = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What befalls a node: it is `silent` for a time, or all its pods `crash`."""
+    """What befalls a node.
+
+    It is `silent` for a time; all its pods `crash`; it is silent and has lost its pods then
+    (`reboot`); or its agent makes a `report`, which is over after `for_s`.
+    """
 
     node: str
     do: str
     at_s: float
     for_s: float = 0.0
+    code: str = ""
+    gpus: tuple[int, ...] = ()
+    rail: int | None = None
+
+    def body(self) -> dict[str, object]:
+        """As the service takes it."""
+        found: dict[str, object] = {"code": self.code, "message": "played"}
+        if self.gpus:
+            found["gpus"] = list(self.gpus)
+        return found if self.rail is None else found | {"rail": self.rail}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,19 +99,28 @@ class HollowNode:
             (fault for fault in script.faults if fault.node == name), key=lambda f: f.at_s
         )
         self.silent_until = 0.0
+        self.reports: list[Fault] = []
+        self.over: list[tuple[float, int]] = []
 
     def look(self, now: float) -> None:
         """Let happen what is due."""
         while self._faults and self._faults[0].at_s <= now:
-            fault = self._faults.pop(0)
-            if fault.do == "silent":
-                self.silent_until = fault.at_s + fault.for_s
-            else:
-                for pod in self.pods.values():
-                    pod.state, pod.exit_code = "failed", 137
+            self._befall(self._faults.pop(0))
         for pod in self.pods.values():
             if pod.state not in ENDED and now >= pod.ends_at:
                 pod.state = pod.will_be
+
+    def _befall(self, fault: Fault) -> None:
+        if fault.do in {"silent", "reboot"}:
+            self.silent_until = fault.at_s + fault.for_s
+        if fault.do == "report":
+            self.reports.append(fault)
+        elif fault.do == "reboot":
+            self.session = f"{self.name}-{uuid.uuid4().hex}"
+            self.pods.clear()
+        elif fault.do == "crash":
+            for pod in self.pods.values():
+                pod.state, pod.exit_code = "failed", 137
 
     def body(self) -> dict[str, object]:
         """The heartbeat that is due."""
@@ -115,6 +143,7 @@ class HollowNode:
     def next_s(self, now: float, asked_s: float) -> float:
         """Until the next heartbeat: when something ends, or when the service asks for it."""
         due = [pod.ends_at for pod in self.pods.values()] + [f.at_s for f in self._faults[:1]]
+        due += [at for at, _ in self.over]
         return max(0.05, min([asked_s, *(at - now for at in due)]))
 
     def _word(self, run: Run) -> dict[str, object]:
@@ -133,12 +162,30 @@ def play(given: argparse.Namespace) -> None:
     script = read_script(given.script, run_s=given.run_s, stop_s=given.stop_s)
     width = len(str(given.hollow))
     names = [f"{given.prefix}{number:0{width}}" for number in range(1, given.hollow + 1)]
+    if given.faults_per_day:
+        by_chance = chance_faults(names, given.faults_per_day, given.repair_s, given.seed)
+        script = replace(script, faults=(*script.faults, *by_chance))
     with Client(given.server) as client:
         levels = list(client.topology()["levels"])
         content = inventory(names, levels, given.gpus or GPUS, given.gpu)
         client.import_inventory(json.dumps(content).encode(), format="podyard")
     sys.stderr.write(f"podyard-agent: plays {len(names)} nodes at {given.server}\n")
     asyncio.run(_play(given.server, [HollowNode(name, script) for name in names], given.every))
+
+
+def chance_faults(names: list[str], per_day: float, repair_s: float, seed: int) -> list[Fault]:
+    """Faults of the next day, each node's at times and of kinds that a seed decides."""
+    found = []
+    dice = random.Random(seed)  # noqa: S311 - a play, no secret
+    for name in names:
+        at_s = dice.expovariate(per_day / DAY_S)
+        while at_s < DAY_S:
+            code = dice.choice(CODES)
+            gpus = (0,) if code.startswith(("xid", "ecc")) else ()
+            rail = 0 if code == "nic_down" else None
+            found.append(Fault(name, "report", at_s, repair_s, code, gpus, rail))
+            at_s += repair_s + dice.expovariate(per_day / DAY_S)
+    return found
 
 
 def inventory(names: list[str], levels: list[str], gpus: int, gpu: str) -> dict[str, object]:
@@ -163,7 +210,7 @@ def read_script(path: Path | None, *, run_s: float, stop_s: float) -> Script:
 
     try:
         found = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-        faults = tuple(Fault(**fault) for fault in found.get("faults", []))
+        faults = tuple(_fault(fault) for fault in found.get("faults", []))
         script = Script(
             float(found.get("run_s", run_s)),
             float(found.get("stop_s", stop_s)),
@@ -173,8 +220,14 @@ def read_script(path: Path | None, *, run_s: float, stop_s: float) -> Script:
     except (OSError, ValueError, TypeError, AttributeError, yaml.YAMLError) as error:
         raise InputError(f"--script {path}: {error}") from None
     if wrong := [fault.do for fault in faults if fault.do not in FAULTS]:
-        raise InputError(f"--script {path}: found '{wrong[0]}'; a fault is silent or crash")
+        raise InputError(f"--script {path}: found '{wrong[0]}'; a fault is {', '.join(FAULTS)}")
+    if any(fault.do == "report" and not fault.code for fault in faults):
+        raise InputError(f"--script {path}: a report needs a code, as in xid_79")
     return script
+
+
+def _fault(of: dict[str, Any]) -> Fault:
+    return Fault(**{**of, "gpus": tuple(of.get("gpus", ()))})
 
 
 async def _play(server: str, nodes: list[HollowNode], every_s: float) -> None:
@@ -215,7 +268,25 @@ async def _node(
             continue
         async with turn:
             pause_s = await _beat(http, node, every_s, now)
+            await _tell(http, node, now)
         await asyncio.sleep(pause_s)
+
+
+async def _tell(http: httpx.AsyncClient, node: HollowNode, now: float) -> None:
+    """Report what befell a node, and that it is over; not tried again, as it is a play."""
+    faults = f"/v1/nodes/{node.name}/faults"
+    try:
+        while node.reports:
+            fault = node.reports.pop()
+            made = await http.post(faults, json=fault.body())
+            made.raise_for_status()
+            if fault.for_s:
+                node.over.append((now + fault.for_s, int(made.json()["id"])))
+        for at, number in [found for found in node.over if found[0] <= now]:
+            node.over.remove((at, number))
+            (await http.delete(f"{faults}/{number}")).raise_for_status()
+    except httpx.HTTPError as error:
+        sys.stderr.write(f"podyard-agent: {node.name}: {error}\n")
 
 
 async def _beat(http: httpx.AsyncClient, node: HollowNode, every_s: float, now: float) -> float:

@@ -25,6 +25,7 @@ from client.shapes import (
     Verdict,
     WhatIf,
 )
+from client.tending import Tending
 from client.transport import Call, Query, Retry, Transport
 from client.watching import watch
 
@@ -45,7 +46,7 @@ _TOO_EARLY: Mapping[Until, frozenset[str]] = {
 """States in which a job is not yet as far; one that has ended is past everything."""
 
 
-class Client(Keeping):
+class Client(Keeping, Tending):
     """Talks to one service; a context manager that closes its connections.
 
     Reads, and writes that are the same when done twice, are tried again when the connection
@@ -223,8 +224,10 @@ class Client(Keeping):
         path = job_path(namespace, name, "placement")
         return self._transport.send(Call("GET", path, {"format": format}, repeatable=True)).text
 
-    def explain(self, namespace: str, name: str) -> Verdict:
-        return cast(Verdict, self._get(job_path(namespace, name, "explain")))
+    def explain(self, namespace: str, name: str, *, at: int | None = None) -> Verdict:
+        """Why a job waits; with `at`, as of a revision of the past."""
+        query = "" if at is None else f"?at={at}"
+        return cast(Verdict, self._get(job_path(namespace, name, "explain") + query))
 
     def job_events(self, namespace: str, name: str) -> Pages[Event]:
         return self._list(job_path(namespace, name, "events"), {})
@@ -363,6 +366,12 @@ class Client(Keeping):
         page = self._get("/v1/events", {"since": revision, "limit": 1})
         items = cast(list[Event], items_of(page, "GET /v1/events"))
         return items[0] if items else None
+
+    def pod_log(self, namespace: str, name: str, query: Query) -> dict[str, object]:
+        """The end of a log of a pod: `process`, `stream`, `tail_bytes`, `attempt`, `wait_s`."""
+        path = path_of("v1", "namespaces", namespace, "pods", name, "logs")
+        waits_s = float(query.get("wait_s") or 0.0)
+        return self._object(Call("GET", path, query, repeatable=True, wait_s=waits_s))
 
     def revision(self) -> int:
         """The newest revision there is."""

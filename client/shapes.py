@@ -67,6 +67,8 @@ class Job(TypedDict, total=False):
     expected_start: str | None
     held: bool
     evicting: Evicting | None
+    recovering: dict[str, object] | None
+    crashes: int
     saved: Saved | None
     rules_broken: list[Rule]
     node_type: str | None
@@ -178,6 +180,12 @@ class Node(TypedDict, total=False):
     cpus: float
     memory_gib: float
     health: str
+    why: str
+    since: str | None
+    faults: list[dict[str, object]]
+    lemon: bool
+    quarantined_until: str | None
+    fenced: bool
     cordoned: Cordon | None
     draining: dict[str, object] | None
     domains: dict[str, str | None]

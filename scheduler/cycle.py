@@ -1,6 +1,6 @@
 """One scheduling cycle: facts, time and the line of waiting gangs in, a plan out."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator, Sequence
 
 from scheduler.backfill.patience import (
     as_good,
@@ -15,12 +15,17 @@ from scheduler.cluster.world import World
 from scheduler.draft.book import Draft
 from scheduler.draft.charges import Charges
 from scheduler.draft.claims import settle_claims, start_ready
+from scheduler.draft.draining import drain_by_time, drain_in_turn
 from scheduler.draft.facts import apply_facts
 from scheduler.draft.leaving import give_up_place, push_on
+from scheduler.draft.losing import breaker_now, lose_pods, settle_wounds
 from scheduler.draft.preempting import Preemption
+from scheduler.draft.recovering import Recovery
 from scheduler.draft.reserving import Reservations
-from scheduler.draft.starts import bind, pod_record
+from scheduler.draft.sparing import keep_spares, settle_spares
+from scheduler.draft.starts import bind, placement_of, pod_record
 from scheduler.model.claim import Claim, ClaimWhy
+from scheduler.model.ids import JobId
 from scheduler.model.job import JobSpec
 from scheduler.model.lifecycle import JobState, PodState, Reason
 from scheduler.model.placement import NoFit, Placement, PodPlace
@@ -33,6 +38,8 @@ from scheduler.place.fits import Fit
 from scheduler.place.grow import grow
 from scheduler.place.search import place
 from scheduler.policy import Policy
+from scheduler.recover.breaker import Breaker
+from scheduler.recover.pool import pool_kept
 
 FRESH_VERDICTS = 100
 """Gangs at the head of the line whose verdict is told anew whenever it changes. Further back only a
@@ -42,7 +49,7 @@ LATE_EDITS = 10_000
 """Claims that one cycle lets go of, for the time of a look, to try gangs on GPUs that are promised
 for later. A gang that would end in time and is not tried is so in a later cycle."""
 
-_IN_LINE = frozenset({JobState.PENDING, JobState.RESERVED})
+_IN_LINE = frozenset({JobState.PENDING, JobState.RESERVED, JobState.RECOVERING})
 
 
 def run_cycle(world: World, policy: Policy, now_s: float) -> Plan:
@@ -52,16 +59,23 @@ def run_cycle(world: World, policy: Policy, now_s: float) -> Plan:
     try:
         # 1. Take account of what was reported and asked for: what ended frees its GPUs for this
         #    very cycle.
-        apply_facts(draft)
+        apply_facts(draft, policy)
+        draft.wake_at(world.end_quarantines(now_s))
+        lose_pods(draft)
+        drain_by_time(draft)
         # 2. And of time: limits that are reached, windows that open.
         push_on(draft)
+        breaker = breaker_now(draft, policy)
+        settle_wounds(draft, breaker)
         settle_claims(draft)
+        settle_spares(draft)
         paused = world.paused or policy.paused
         if not paused:
             # 3. Gangs start whose victims have left.
             start_ready(draft)
         # 4. Go through the line: place, else make others leave, else reserve, else say why not.
-        _Line(draft, policy).run(paused=paused)
+        with pool_kept(world.table, policy.spare_pool) as pool:
+            _Line(draft, policy, breaker, pool).run(paused=paused)
         # 5. Check the rules of gangs whose pods or map changed.
         draft.audit(everything=world.map_changed)
         # 6. Return the plan, stamped with the revision it was decided on.
@@ -131,13 +145,14 @@ class _Line:
     cycle: verdicts are kept by wish. When a place that was kept is given up they are forgotten.
     """
 
-    def __init__(self, draft: Draft, policy: Policy) -> None:
+    def __init__(self, draft: Draft, policy: Policy, breaker: Breaker, pool: Sequence[int]) -> None:
         self._draft = draft
         self._world = draft.world
         self._policy = policy
         self._charges = Charges(draft)
         self._reservations = Reservations(draft, policy, self._charges)
         self._preemption = Preemption(draft, policy, self._charges)
+        self._recovery = Recovery(draft, policy, self._charges, self._preemption, breaker, pool)
         self._verdicts: dict[Hashable, NoFit] = {}
         self._too_long: dict[Hashable, float] = {}
         self._late_edits = LATE_EDITS
@@ -149,32 +164,61 @@ class _Line:
         """Every gang in line once, then gangs that are there but not complete."""
         draft, rest = self._draft, self._rest
         line = line_of(self._world, draft.jobs, draft.changed, self._charges.now, self._policy)
-        for position, job in enumerate(line):
+        for position, job in enumerate(self._promised_first(line)):
             fresh = position < FRESH_VERDICTS
             if not fresh and rest.is_settled:
                 break
             key = self._world.alike_of(job)
             rest.passes(key)
-            if job.state not in _IN_LINE or job.held or (not fresh and key in rest.settled):
+            if job.state not in _IN_LINE or (not fresh and key in rest.settled):
                 continue
-            if paused:
-                if job.state is JobState.PENDING:
-                    draft.wait(job, Reason.PAUSED, "the scheduler is paused", None)
-            elif job.state is JobState.RESERVED:
-                self._reserved(job, fresh=fresh)
-            else:
-                self._pending(job, fresh=fresh)
+            self._turn(job, fresh=fresh, paused=paused)
             if job.spec.duration_s is None or not self._is_time_of_use(job.spec):
                 rest.settle(self._world.alike_of(draft.jobs[job.uid]))
         if not paused:
             # Gangs above their minimum take what nobody waiting could use.
             self._reservations.stand_for(None)
+            drain_in_turn(draft, self._recovery)
             for job in draft.incomplete():
                 self._grow(job)
+            keep_spares(draft, self._charges)
+
+    def _promised_first(self, line: Iterator[JobRecord]) -> Iterator[JobRecord]:
+        """The line, but who has the reservation of a root comes before others of it of its class.
+
+        It was first when it got it, and has the next place, wherever that is.
+        """
+        done: set[JobId] = set()
+        for job in line:
+            promised = self._reservations.promised_before(job)
+            if promised is not None and promised.uid not in done:
+                done.add(promised.uid)
+                yield promised
+            now = self._draft.jobs.get(job.uid, job)
+            # One that lost its place to another since its turn has not been told why it waits.
+            if job.uid not in done or (now.state is JobState.PENDING and not now.message):
+                yield now
 
     # -- one gang ---------------------------------------------------------------------------------
 
+    def _turn(self, job: JobRecord, *, fresh: bool, paused: bool) -> None:
+        if paused:
+            if job.state is JobState.PENDING and not job.held:
+                self._draft.wait(job, Reason.PAUSED, "the scheduler is paused", None)
+        elif job.state is JobState.RECOVERING:
+            self._reservations.stand_for(job)
+            self._recovery.recover(job)
+            self._forget_if_ended()
+        elif job.held:
+            pass
+        elif job.state is JobState.RESERVED:
+            self._reserved(job, fresh=fresh)
+        else:
+            self._pending(job, fresh=fresh)
+
     def _pending(self, job: JobRecord, *, fresh: bool) -> None:
+        if job.not_before_s is not None and self._waits_after_crash(job):
+            return
         spec = self._charges.now.within(job)
         if isinstance(spec, Denied):
             if not self._takes_over(job, spec):
@@ -193,6 +237,20 @@ class _Line:
             return
         if not self._claims(job, spec, wish, verdict):
             self._wait(job, verdict, fresh=fresh)
+
+    def _waits_after_crash(self, job: JobRecord) -> bool:
+        """Whether a gang that crashed waits for its time, or starts where it was."""
+        draft = self._draft
+        if draft.claims_of(job.uid, ClaimWhy.RECOVERY):
+            kept = self._recovery.start_again(job)
+            self._forget_if_ended()
+            if kept:
+                return True
+        if job.not_before_s is None or job.not_before_s <= draft.now_s:
+            return False
+        draft.wake_at(job.not_before_s)
+        draft.wait(job, Reason.BACKOFF, job.message or "waits after a crash", None)
+        return True
 
     def _reserved(self, job: JobRecord, *, fresh: bool) -> None:
         """A gang that has claims starts as soon as it fits, there or elsewhere."""
@@ -238,7 +296,7 @@ class _Line:
         return has
 
     def _start_elsewhere(self, job: JobRecord, claims: list[Claim]) -> None:
-        """A gang whose victims are leaving need not wait for them if it fits without."""
+        """A gang whose victims are leaving need not wait for them if it fits as well without."""
         if self._charges.now.limiting(job.spec.queue):
             # Nor would it be within the limit before they have left.
             return
@@ -246,11 +304,17 @@ class _Line:
         self._draft.lift(claims)
         if Fit(self._world.trial, job.spec).now():
             found = place(self._world.trial, job.spec)
-            if isinstance(found, Placement):
+            if isinstance(found, Placement) and self._is_as_good(job, found, claims):
                 self._charges.remove(job, self._charges.use_of_claims(claims))
                 self._bind(job, found)
                 return
         self._draft.bar(claims)
+
+    def _is_as_good(self, job: JobRecord, found: Placement, claims: list[Claim]) -> bool:
+        """Whether a gang loses nothing if it does not wait for the place that it is promised."""
+        promised = placement_of(self._world, job, claims)
+        topology = self._world.topology
+        return as_good(worth(topology, job.spec, found), worth(topology, job.spec, promised))
 
     def _start(self, job: JobRecord, spec: JobSpec, wish: Hashable, found: Placement) -> None:
         """Start a gang that fits, unless it is still patient enough to wait for a better place."""
@@ -314,7 +378,10 @@ class _Line:
     def _wait(self, job: JobRecord, verdict: NoFit, *, fresh: bool) -> None:
         give_up_place(self._draft, job)
         job = self._draft.jobs[job.uid]
-        self._draft.wait(job, verdict.code, verdict.message, verdict, fresh=fresh)
+        starts_s = self._reservations.outlook_s(job.uid)
+        self._draft.wait(
+            job, verdict.code, verdict.message, verdict, fresh=fresh, starts_s=starts_s
+        )
         self._forget_if_ended()
 
     def _bind(self, job: JobRecord, found: Placement) -> None:
@@ -362,18 +429,27 @@ class _Line:
 
     def _grow(self, job: JobRecord) -> None:
         world, draft = self._world, self._draft
-        pods = draft.pods(job.uid).values()
-        have = {(p.role, p.index): world.topology.node_index[p.node] for p in pods if p.is_live}
+        if job.not_before_s is not None and job.not_before_s > draft.now_s:
+            draft.wake_at(job.not_before_s)
+            return
+        job = self._recovery.end_wait(job)
+        if self._recovery.is_held and any(
+            pod.state is PodState.LOST for pod in draft.pods(job.uid).values()
+        ):
+            return
+        self._recovery.mend_parts(job)
+        pods, index = draft.pods(job.uid).values(), world.topology.node_index
+        there = [p for p in pods if p.is_live and p.state is not PodState.LOST]
+        have = {(p.role, p.index): index[p.node] for p in there}
         done = {(p.role, p.index) for p in pods if p.state is PodState.SUCCEEDED}
         mark = world.trial.mark()
-        found = grow(world.trial, job.spec, have, done)
-        allowed = self._within_limits(job, found)
-        if len(allowed) < len(found):
-            world.trial.roll_back(mark)
-            world.trial.hold_places(allowed)
+        for pod in pods:
+            if pod.state is PodState.LOST and pod.node in index:
+                world.trial.release(world.held_by(pod))
+        allowed = self._within_limits(job, grow(world.trial, job.spec, have, done))
+        world.trial.roll_back(mark)
         if allowed:
-            self._charges.add(job, use_of_places(world.topology, allowed))
-            draft.add_pods(job, [pod_record(world, job, place_) for place_ in allowed])
+            self._recovery.restart(job, [pod_record(world, job, place_) for place_ in allowed])
 
     def _within_limits(self, job: JobRecord, places: list[PodPlace]) -> list[PodPlace]:
         """As many of the places, in whole parts from the first on, as the queue's limits allow."""

@@ -17,6 +17,8 @@ HOLDING = frozenset({"bound", "running"})
 """Jobs whose gang is whole."""
 LEAVING = frozenset({"evicting", "recovering"})
 """Jobs that may hold fewer members than must run together."""
+GONE = frozenset({"lost", "out"})
+"""Nodes whose GPUs are given to nobody."""
 KEPT = frozenset({"preemption", "recovery", "spare"})
 """Claims on what is taken as soon as it is free."""
 
@@ -52,6 +54,7 @@ class Content:
     keys: list[Row]
     counter: Row
     claims: list[Row]
+    health: list[Row]
 
 
 def broken_promises(database_url: str, seen: Seen | None = None) -> list[str]:
@@ -59,6 +62,7 @@ def broken_promises(database_url: str, seen: Seen | None = None) -> list[str]:
     content = read(database_url)
     found = [*_one(content), *_two(content), *_three(content), *_four(content)]
     found += [*_claims_apart(content), *_claims_of_jobs(content), *_claims_kept(content)]
+    found += _eight(content)
     if seen is not None:
         found += [*_lost(content, seen), *_five(content, seen), *_nine(content, seen)]
     return found
@@ -74,7 +78,7 @@ def bound_share(database_url: str) -> float:
 def read(database_url: str) -> Content:
     """One snapshot."""
     of_jobs = (
-        "SELECT uid, namespace, name, state, spec, attempt, gpus_per_pod, revision, age, "
+        "SELECT uid, namespace, name, state, reason, spec, attempt, gpus_per_pod, revision, age, "
         "finished_at, pods_live, pods_running, gpus_held, evict FROM jobs ORDER BY age"
     )
     queries = (
@@ -87,9 +91,10 @@ def read(database_url: str) -> Content:
         "SELECT revision, oldest FROM counter",
         "SELECT uid, why, node, gpu_mask, job_uid, window_name, starts_at, until_at, revision "
         "FROM claims WHERE NOT gone ORDER BY uid",
+        "SELECT name, health, fenced FROM nodes ORDER BY name",
     )
-    jobs, pods, nodes, events, keys, counter, claims = _ask(database_url, queries)
-    return Content(jobs, pods, nodes, events, keys, counter[0], claims)
+    jobs, pods, nodes, events, keys, counter, claims, health = _ask(database_url, queries)
+    return Content(jobs, pods, nodes, events, keys, counter[0], claims, health)
 
 
 def _ask(database_url: str, queries: tuple[str, ...]) -> list[list[Row]]:
@@ -141,9 +146,8 @@ def _two(content: Content) -> Iterator[str]:
         live = [pod for pod in mine if pod["state"] in LIVE]
         name = f"{job['namespace']}/{job['name']} ({job['state']})"
         if job["state"] in HOLDING:
-            there = [pod for pod in mine if pod["state"] in LIVE or pod["state"] == "succeeded"]
-            # Members above the minimum may be on their way out; without them it is whole.
-            there = [pod for pod in there if pod["state"] != "terminating"]
+            # Members above the minimum may be lost or on their way out; without them it is whole.
+            there = [pod for pod in mine if pod["state"] in {"bound", "running", "succeeded"}]
             yield from (f"2: {name} {lack}" for lack in _lacks(job, there))
         elif live and job["state"] not in LEAVING:
             yield f"2: {name} has {len(live)} live pods"
@@ -203,13 +207,16 @@ def _meet(one: Row, other: Row) -> bool:
 def _claims_of_jobs(content: Content) -> Iterator[str]:
     """A gang that waits for its place has claims, and one that has ended has none."""
     states = {job["uid"]: job["state"] for job in content.jobs}
+    reasons = {job["uid"]: job["reason"] for job in content.jobs}
     claimants = {claim["job_uid"] for claim in content.claims}
     for claim in content.claims:
         owner = claim["job_uid"]
         if owner is None:
             continue
-        if states.get(owner, "gone") in FINAL | {"gone", "suspended", "pending"}:
-            state = states.get(owner, "gone")
+        state = states.get(owner, "gone")
+        if state == "pending" and (claim["why"], reasons[owner]) == ("recovery", "backoff"):
+            continue  # it starts anew in its places when it has waited
+        if state in FINAL | {"gone", "suspended", "pending"}:
             yield f"9: claim {claim['uid']} is of job {owner}, which is {state}"
     for uid, state in states.items():
         if state == "reserved" and uid not in claimants:
@@ -229,6 +236,16 @@ def _claims_kept(content: Content) -> Iterator[str]:
         for claim in kept[pod["node"]]:
             if claim["job_uid"] != pod["job_uid"] and claim["gpu_mask"] & pod["gpu_mask"]:
                 yield f"9: pod {pod['uid']} is on what {claim['uid']} is to have"
+
+
+def _eight(content: Content) -> Iterator[str]:
+    """Nothing starts on a node that is lost or out, whatever its pods are said to do."""
+    since = {e["uid"]: e["revision"] for e in content.events if e["kind"] == "node.health"}
+    gone = {row["name"] for row in content.health if row["health"] in GONE}
+    for pod in content.pods:
+        node = pod["node"]
+        if pod["state"] == "bound" and node in gone and pod["revision"] > since.get(node, 0):
+            yield f"8: pod {pod['uid']} starts on {node}, which is lost or out"
 
 
 def _nine(content: Content, seen: Seen) -> Iterator[str]:

@@ -131,7 +131,7 @@ class PostgresqlPool:
         try:
             with psycopg.connect(url) as connection:
                 connection.execute("SET lock_timeout = '2s'")
-                for table in (*_CLAIMING, "pods", "jobs", "node_usage", *_MAP, "queues"):
+                for table in (*_CLAIMING, "objects", "pods", "jobs", "node_usage", *_MAP, "queues"):
                     connection.execute(f"DELETE FROM {table}".encode())
                 connection.execute(
                     "TRUNCATE facts, events, idempotency, cluster, clock, policy, "

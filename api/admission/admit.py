@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from api.admission.hooks import NO_HOOKS, HookRules, check_hooks
+from api.admission.image import check_image
 from api.admission.queue import check_queue, never_in
 from api.schemas.job import JobBody
 from api.schemas.job_spec import ReadJob, read_job
@@ -20,6 +21,7 @@ from scheduler.importers.hostlist import HostlistError, expand
 from scheduler.model.job import IfNeverFits, JobSpec
 from scheduler.model.placement import NoFit
 from scheduler.place.admit import check_job, check_size, never_fits_in
+from scheduler.policy import Policy
 from scheduler.topology.tree import Topology
 
 NODES_MAX = 100_000
@@ -61,6 +63,7 @@ class _Seen:
     topology: Topology
     queues: Mapping[str, QueueChain]
     priorities: Mapping[str, int] = field(default_factory=dict)
+    never_preempt: tuple[str, ...] = ()
 
 
 class Door:
@@ -68,13 +71,20 @@ class Door:
 
     Args:
         hooks: Which hooks jobs may have; none by default.
+        launcher: What runs the images of jobs; "" = nothing, they may have none.
     """
 
-    def __init__(self, database: Database, hooks: HookRules = NO_HOOKS) -> None:
+    def __init__(self, database: Database, hooks: HookRules = NO_HOOKS, launcher: str = "") -> None:
         self._database = database
         self._hooks = hooks
+        self._launcher = launcher
         self._lock = threading.Lock()
         self._empty: _Empty | None = None
+
+    @property
+    def has_launcher(self) -> bool:
+        """Whether jobs may have images."""
+        return bool(self._launcher)
 
     def admit(self, body: JobBody) -> ReadJob:
         """The job of a request.
@@ -130,6 +140,7 @@ class Door:
 
     def _checked(self, body: JobBody, seen: _Seen) -> ReadJob:
         check_hooks(body, self._hooks)
+        check_image(body, self._launcher)
         return _checked(body, seen)
 
     def _look_for(self, bodies: Sequence[JobBody]) -> _Seen:
@@ -143,8 +154,8 @@ class Door:
         with self._database.read() as connection:
             topology = read_topology(self._database, connection).topology
             queues = read_chains(connection, names)
-            priorities = read_policy(connection).priorities if with_priorities else {}
-        return _Seen(topology, queues, priorities)
+            policy = read_policy(connection) if with_priorities else Policy()
+        return _Seen(topology, queues, policy.priorities, policy.never_preempt)
 
     def _refuse_never(self, spec: JobSpec, topology: Topology) -> None:
         wish = wish_of(spec)
@@ -171,11 +182,14 @@ def _refuse_denied(spec: JobSpec, queue: QueueChain | None) -> None:
 def _checked(body: JobBody, seen: _Seen) -> ReadJob:
     read = read_job(body)
     spec = replace(read.spec, nodes=_expanded(read.spec.nodes))
+    shown = read.body
     if body.priority_class is not None:
-        spec = replace(spec, priority=_priority(body.priority_class, seen))
+        preempts = body.preempts and body.priority_class not in seen.never_preempt
+        spec = replace(spec, priority=_priority(body.priority_class, seen), preempts=preempts)
+        shown = {**shown, "preempts": preempts}
     check_job(spec, seen.topology.level_names)
     check_queue(spec, seen.queues.get(spec.queue))
-    return ReadJob(spec, read.body)
+    return ReadJob(spec, shown)
 
 
 def _priority(name: str, seen: _Seen) -> int:

@@ -1,4 +1,4 @@
-"""The map: topology, domains, racks, and the cluster at a glance."""
+"""The map: topology, domains, racks."""
 
 from collections.abc import Callable
 from typing import Annotated
@@ -7,17 +7,14 @@ from fastapi import Query
 
 from api.http import examples, shapes
 from api.http.answers import Json, answers
-from api.http.largest import largest_of
 from api.http.map_counts import MapCounts
 from api.http.routing import Limit, OffsetCursor, make_router
 from api.http.service import Served, Service
 from api.schemas.common import LEVEL_PATTERN
 from api.schemas.reading import InvalidFields
-from api.schemas.topology import DomainPage, Overview, RackPage, Topology
+from api.schemas.topology import DomainPage, RackPage, Topology
 from api.store.events import current_revision
-from api.store.jobs import count_jobs
 from api.store.nodes import jobs_by_node, usage
-from api.store.queue_views import queue_summaries
 from api.store.topology import load_topology
 from scheduler.errors import Problem
 
@@ -25,8 +22,6 @@ router = make_router("cluster")
 
 RACK_LEVEL = "rack"
 """The level that `/v1/racks` shows and that the inventory's racks are of."""
-
-QUEUES_SHOWN = 100
 
 _COUNTS = "map_counts"
 
@@ -87,39 +82,6 @@ def list_racks(service: Served, limit: Limit = 500, cursor: OffsetCursor = None)
     """The domains of the level `rack` with their power; none where the map has no such level."""
     counts = counts_of(service)
     return Json(_listed(counts, RACK_LEVEL, counts.rack, limit, cursor))
-
-
-@router.get(
-    "/v1/overview",
-    summary="The cluster at a glance",
-    responses=answers(Overview, examples.OVERVIEW, says="Totals."),
-)
-def read_overview(service: Served) -> Json:
-    """Capacity, use, health, jobs by state, queues; small whatever the size of the cluster."""
-    return Json(overview(service))
-
-
-def overview(service: Service) -> shapes.Shape:
-    """Totals of nodes, GPUs, jobs and queues."""
-    counts = counts_of(service)
-    queues = queue_summaries(service.database, limit=QUEUES_SHOWN)
-    return {
-        "cluster": counts.topology.cluster,
-        "revision": counts.revision,
-        **counts.totals(),
-        "jobs": {str(state): n for state, n in sorted(count_jobs(service.database).items())},
-        "largest_gangs": largest_of(service),
-        "queues": [
-            {
-                "name": found.queue.name,
-                "quota_gpus": found.queue.quota_gpus,
-                "limit_gpus": found.queue.limit_gpus,
-                "used_gpus": found.used_gpus,
-                "pending": found.pending,
-            }
-            for found in queues
-        ],
-    }
 
 
 def counts_of(service: Service) -> MapCounts:

@@ -39,10 +39,26 @@ RING: dict[str, object] = {
         }
     ],
 }
+SERVERS: dict[str, object] = {
+    "name": "servers",
+    "roles": [
+        {"name": "ps", "replicas": 2, "cpu": 8.0, "memory": 32.0},
+        {"name": "worker", "replicas": 4, "gpus": 8, "decides": True},
+    ],
+    "run": {
+        "env": {"SERVERS": "$(hosts.ps)", "INDEX": "$(pod.index)"},
+        "roles": {
+            "ps": {"command": ["python", "serve.py"]},
+            "worker": {"command": ["python", "train.py"], "after": {"ps": 2}},
+        },
+    },
+}
+
 JOB_BODIES = {
     "a parallel job": LLAMA,
     "one that knows its traffic": WEIGHED,
     "a job of roles": RING,
+    "roles that run something else each": SERVERS,
 }
 JOB_PATCHES: dict[str, object] = {
     "more time, sooner": {"priority": 200, "duration_s": 172800.0},
@@ -87,6 +103,10 @@ POLICY_BODIES = {
         "lost_after_s": 300.0,
         "breaker_share": 0.2,
         "reserve_after_s": 600.0,
+        "reserve_after_run_times": 1.0,
+        "start_by_run_times": 3.0,
+        "reserve_run_s_max": 21600.0,
+        "reserve_at_once_share": 0.1,
         "order": "fair_share",
         "ageing": 0.2,
         "assumed_duration_s": 86400.0,
@@ -94,7 +114,19 @@ POLICY_BODIES = {
         "spare_evicted_s": 300.0,
         "restart_cost_s": 300.0,
         "evict_share": 1.0,
+        "breaker_window_s": 600.0,
+        "breaker_reset_s": 0.0,
+        "crash_loop_s": 300.0,
+        "spare_pool": {},
+        "lemon_faults": 3,
+        "lemon_factor": 5.0,
+        "lemon_window_s": 2592000.0,
+        "quarantine_s": 3600.0,
+        "flap_count": 3,
+        "flap_window_s": 3600.0,
+        "escalate_nodes": 3,
         "priorities": {"high": 1000, "low": -1000},
+        "never_preempt": ["low"],
         "paused": False,
     }
 }

@@ -5,6 +5,7 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -115,18 +116,21 @@ class Feed:
             await run_in_threadpool(threads.shutdown)
 
     async def follow(
-        self, since: int, wanted: Wanted | None, timeout_s: float
+        self, since: int, wanted: Wanted | None, timeout_s: float, pace_s: float = 0.0
     ) -> AsyncGenerator[bytes, None]:
         """Events after `since`, as text to be sent, until something ends it.
 
         Args:
             wanted: Picks events; None = all.
             timeout_s: Longest stream.
+            pace_s: Pause after what is sent; what happens meanwhile is sent together.
         """
         self._join()
+        end_s = time.monotonic() + timeout_s
         try:
-            async for chunk in self._follow(since, wanted, time.monotonic() + timeout_s):
+            async for chunk in self._follow(since, wanted, end_s):
                 yield chunk
+                await self._rest(min(pace_s, end_s - time.monotonic()))
         except StoreError as error:
             yield last_words(document_of(error))
         finally:
@@ -186,6 +190,12 @@ class Feed:
         """Say that a read failed, and leave the database alone for a moment."""
         log.exception("watch_read_failed")
         await self._pause(RETRY_S)
+
+    async def _rest(self, pace_s: float) -> None:
+        """Send nothing for so long, or until the service ends."""
+        if pace_s > 0:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.closing.wait(), pace_s)
 
     async def _pause(self, longest_s: float) -> None:
         """Until there may be something new."""

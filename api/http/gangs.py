@@ -20,6 +20,7 @@ from api.store.errors import Gone
 from api.store.events import list_events
 from api.store.jobs import get_job
 from api.store.pods import pods_of
+from api.store.standing import dead_rails_of, open_faults
 from api.store.topology import load_topology
 from scheduler.errors import Problem, StateError
 from scheduler.model.lifecycle import FINAL, LIVE_POD
@@ -93,4 +94,7 @@ def _laid(service: Service, namespace: str, name: str) -> Laid:
         raise StateError(
             Problem("state", f"job '{namespace}/{name}' is {job.state} and has no place")
         )
-    return laid(job, pods, load_topology(service.database).topology)
+    with service.database.read() as connection:
+        faulty = open_faults(connection, sorted({pod.node for pod in pods}))
+    lost = {node: rails for node, these in faulty.items() if (rails := dead_rails_of(these))}
+    return laid(job, pods, load_topology(service.database).topology, lost)

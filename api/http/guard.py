@@ -1,5 +1,6 @@
 """What is turned away before any route sees it: foreign hosts, foreign pages, bodies too large."""
 
+from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -16,6 +17,8 @@ BODY_BYTES_MAX = 4 * 1024 * 1024
 """Of every path but the inventory's: a job of a thousand roles is below 1 MB."""
 
 INVENTORY_PATH = "/v1/inventory"
+SNAPSHOT_PATHS = "/extender/"
+"""Foreign schedulers send whole clusters there."""
 
 
 class BadRequest(SchedulerError):
@@ -37,10 +40,19 @@ class Guard:
         is_loopback: Whether the service listens on loopback alone; only then is `Host` checked,
             as nobody but this machine's browsers could be tricked into coming here.
         inventory_bytes_max: Largest body of an import.
+        answers: How errors are told of on paths that are not answered with problem documents.
     """
 
-    def __init__(self, app: ASGIApp, *, is_loopback: bool, inventory_bytes_max: int) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        is_loopback: bool,
+        inventory_bytes_max: int,
+        answers: Mapping[Callable[[str], bool], Callable[[Exception], Response]] | None = None,
+    ) -> None:
         self._app = app
+        self._answers = answers or {}
         self._is_loopback = is_loopback
         self._inventory_bytes_max = inventory_bytes_max
 
@@ -49,16 +61,23 @@ class Guard:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        limit = self._inventory_bytes_max if scope["path"] == INVENTORY_PATH else BODY_BYTES_MAX
+        is_large = scope["path"] == INVENTORY_PATH or scope["path"].startswith(SNAPSHOT_PATHS)
+        limit = self._inventory_bytes_max if is_large else BODY_BYTES_MAX
         try:
             if self._is_loopback:
                 check_host(headers)
             check_origin(headers)
             check_length(headers, limit)
         except SchedulerError as error:
-            await problem_response(error)(scope, receive, send)
+            await self._told(scope["path"], error)(scope, receive, send)
             return
         await self._app(scope, _limited(receive, limit), send)
+
+    def _told(self, path: str, error: Exception) -> Response:
+        for has, answer in self._answers.items():
+            if has(path):
+                return answer(error)
+        return problem_response(error)
 
 
 def problem_response(error: Exception, headers: dict[str, str] | None = None) -> Response:

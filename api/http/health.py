@@ -1,18 +1,25 @@
 """Whether the service lives, is ready, and its metrics."""
 
+import time
+
 from fastapi import Response
 
 from api.http import examples
 from api.http.answers import Json, answers, text_answer
-from api.http.cluster import overview
 from api.http.largest import largest_by_level
+from api.http.polling import overview
 from api.http.routing import make_router
 from api.http.service import Served, Service
+from api.http.shapes import Shape
 from api.log import get_logger
-from api.metrics import CONTENT_TYPE
+from api.metrics import CONTENT_TYPE, Metrics
 from api.schemas.service import Live, Ready
 from api.store.events import current_revision
+from api.store.happenings import deliveries_waiting, open_faults
+from api.store.policy import load_policy
 from api.store.queue_views import queue_summaries
+
+FILLS = ("empty", "partly", "full")
 
 router = make_router("service")
 log = get_logger(__name__)
@@ -52,8 +59,17 @@ def read_readiness(service: Served) -> Json:
     responses=text_answer(CONTENT_TYPE, examples.METRICS, "All metrics."),
 )
 def read_metrics(service: Served) -> Response:
-    """Those of this process; gauges are read from the store now."""
-    _refresh(service)
+    """Those of this process; gauges are read from the store now.
+
+    While the database does not answer they are those of the last time, and `podyard_database_up`
+    is 0: what this process counts is told all the same.
+    """
+    try:
+        _refresh(service)
+    except Exception:
+        # An edge: whatever the driver raises means that it does not answer.
+        log.exception("metrics_not_refreshed")
+        service.metrics.database_up.set(0)
     return Response(service.metrics.text(), media_type=CONTENT_TYPE)
 
 
@@ -72,13 +88,14 @@ def _runner(service: Service) -> str:
 
 
 def _refresh(service: Service) -> None:
-    found = overview(service)
-    gpus, jobs = found["gpus"], found["jobs"]
-    if isinstance(gpus, dict) and isinstance(jobs, dict):
-        service.metrics.show_gpus({k: n for k, n in gpus.items() if k != "total"})
-        service.metrics.show_gangs(jobs)
-    service.metrics.show_largest_gangs(largest_by_level(service))
-    service.metrics.show_queues(
+    metrics = service.metrics
+    began_s = time.perf_counter()
+    current_revision(service.database)
+    metrics.database_read.set(time.perf_counter() - began_s)
+    metrics.database_up.set(1)
+    _show_overview(metrics, overview(service))
+    metrics.show_largest_gangs(largest_by_level(service))
+    metrics.show_queues(
         (
             found.queue.name,
             {
@@ -90,4 +107,26 @@ def _refresh(service: Service) -> None:
         )
         for found in queue_summaries(service.database, limit=QUEUES_MEASURED)
     )
-    service.metrics.revision.set(int(str(found["revision"])))
+    metrics.show_by(metrics.faults, open_faults(service.database))
+    metrics.deliveries_pending.set(deliveries_waiting(service.database))
+    metrics.paused.set(int(load_policy(service.database).paused))
+    metrics.watchers.set(service.feed.watchers)
+
+
+def _show_overview(metrics: Metrics, found: Shape) -> None:
+    gpus, jobs, aside = found["gpus"], found["jobs"], found["aside"]
+    nodes, waiting, levels = found["nodes"], found["waiting"], found["levels"]
+    if isinstance(gpus, dict) and isinstance(jobs, dict):
+        metrics.show_gpus({k: n for k, n in gpus.items() if k != "total"})
+        metrics.show_by(metrics.gangs, jobs)
+    if isinstance(nodes, dict) and isinstance(aside, dict):
+        metrics.show_by(metrics.nodes, {"usable": nodes["usable"], **aside})
+    if isinstance(waiting, list):
+        metrics.show_waiting((w["reason"], w["gangs"], w["gpus"]) for w in waiting)
+    if isinstance(levels, list):
+        metrics.show_levels(
+            (level["level"], {f: level[f] for f in FILLS}, level["fragmentation"])
+            for level in levels
+        )
+    metrics.claimed_gpus.set(int(str(found["claimed_gpus"])))
+    metrics.revision.set(int(str(found["revision"])))

@@ -1,37 +1,41 @@
 """Heartbeats of the agents of nodes."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Annotated
-from zlib import crc32
 
-from fastapi import Depends
+from fastapi import Depends, Request
 
 from api.http import heartbeat_examples as shown
 from api.http import shapes
 from api.http.answers import Json, answers, takes
 from api.http.body import json_body
-from api.http.placement_nccl import HCA_LABEL
-from api.http.placement_pods import MASTER_PORT, slots
+from api.http.echo import remember
+from api.http.launch_env import waits
+from api.http.launching import launch_of
 from api.http.routing import NamePath, make_router
-from api.http.service import Served
+from api.http.service import Served, Service
 from api.schemas.heartbeat import HeartbeatAnswer, HeartbeatBody
 from api.schemas.reading import InvalidFields
-from api.store.leases import Heard, Said, Start, hear, starts_of
+from api.store.hearing import Agent, Heard, Said, hear
+from api.store.launches import Start, starts_of
+from api.store.log_requests import LogRequest
 from api.store.topology import load_topology
 from api.store.views import PodView
 from scheduler.errors import Problem
 from scheduler.model.lifecycle import PodState
 from scheduler.model.resources import indices_of
-from scheduler.topology.tree import Topology
+from scheduler.policy import Policy
 
 NEXT_S = 10.0
-"""Between heartbeats of a node whose pods all run: three of them before it is suspect."""
+"""Between heartbeats of a node whose pods all run, at most; and at least three of them have to be
+missed before it is suspect, or a guard ends a pod."""
 
 NEXT_SOON_S = 1.0
 """While pods of the node have yet to start."""
 
-CPU_PORT, CPU_PORTS = MASTER_PORT + 64, 400
-"""Ports of gangs whose first rank has no GPU; a node has at most 64 of them."""
+FENCE_MARGIN_S = 20.0
+"""So long before a node may be lost its strict pods have ended: time to kill, and for clocks that
+go differently. Half of `lost_after_s` where that is less."""
 
 router = make_router("nodes")
 
@@ -46,6 +50,7 @@ router = make_router("nodes")
 )
 def heartbeat(
     service: Served,
+    request: Request,
     name: NamePath,
     body: Annotated[HeartbeatBody, Depends(json_body(HeartbeatBody))],
 ) -> Json:
@@ -54,9 +59,16 @@ def heartbeat(
     409 for a session when a later one speaks for the node: its agent ends and stops nothing.
     """
     said = _said(body)
-    heard = hear(
-        service.leases, name, body.session, body.boot_id, said, now_s=service.clock.now_s()
-    )
+    agent = Agent(name, body.session, body.boot_id, passed=body.passed)
+    heard = hear(service.leases, agent, said, now_s=service.clock.now_s())
+    answer = Json(_answer(service, heard, said))
+    if _says_nothing_new(heard, said):
+        remember(request, agent, answer, heard)
+    return answer
+
+
+def _answer(service: Service, heard: Heard, said: Sequence[Said]) -> shapes.Shape:
+    """As `schemas.heartbeat.HeartbeatAnswer` describes it."""
     told = {word.run for word in said}
     # One that has run already is not started a second time under the same attempt.
     fresh = [
@@ -66,17 +78,29 @@ def heartbeat(
     ]
     starts = starts_of(service.database, (pod.job_uid for pod in fresh)) if fresh else {}
     topology = load_topology(service.database).topology if fresh else None
-    return Json(
-        {
-            "desired": [
-                _desired(pod, starts.get(pod.job_uid) if pod in fresh else None, topology)
-                for pod in heard.desired
-            ],
-            "ignored": [_ignored(word, why) for word, why in heard.ignored],
-            "epoch": heard.epoch,
-            "next_s": _next_s(heard),
-        }
-    )
+    launcher = service.settings.launcher
+
+    def launch(pod: PodView, start: Start | None) -> shapes.Shape | None:
+        if start is None or pod not in fresh:
+            return None
+        return launch_of(pod, start, topology, launcher)
+
+    # One that waits for others of its gang is not there yet for its agent.
+    due = [pod for pod in heard.desired if pod not in fresh or not waits(pod, starts[pod.job_uid])]
+    return {
+        "desired": [_desired(pod, launch(pod, starts.get(pod.job_uid))) for pod in due],
+        "ignored": [_ignored(word, why) for word, why in heard.ignored],
+        "logs": [_wanted(log) for log in heard.logs],
+        "health": heard.health,
+        "epoch": heard.epoch,
+        "next_s": _next_s(heard),
+        "fence_after_s": fence_after_s(heard.policy),
+    }
+
+
+def fence_after_s(policy: Policy) -> float:
+    """How long after its last answered heartbeat a strict pod is ended."""
+    return policy.lost_after_s - min(FENCE_MARGIN_S, policy.lost_after_s / 2)
 
 
 def _said(body: HeartbeatBody) -> list[Said]:
@@ -95,18 +119,40 @@ def _said(body: HeartbeatBody) -> list[Said]:
     return said
 
 
+def _says_nothing_new(heard: Heard, said: Sequence[Said]) -> bool:
+    """Whether the same words would be answered the same for as long as nothing else changes."""
+    if heard.ignored or heard.logs:
+        return False
+    running = {(pod.uid, pod.attempt) for pod in heard.desired if pod.state is PodState.RUNNING}
+    is_all = len(running) == len(heard.desired) == len(said)
+    return is_all and all(w.state is PodState.RUNNING and w.run in running for w in said)
+
+
 def _next_s(heard: Heard) -> float:
-    starting = any(pod.state is not PodState.RUNNING for pod in heard.desired)
-    return NEXT_SOON_S if starting else NEXT_S
+    if any(pod.state is not PodState.RUNNING for pod in heard.desired) or heard.logs:
+        return NEXT_SOON_S
+    policy = heard.policy
+    return min(NEXT_S, policy.suspect_after_s / 3, fence_after_s(policy) / 3)
 
 
 def _ignored(word: Said, why: str) -> shapes.Shape:
     return {"uid": word.uid, "attempt": word.attempt, "message": why}
 
 
-def _desired(pod: PodView, start: Start | None, topology: Topology | None) -> shapes.Shape:
+def _wanted(log: LogRequest) -> shapes.Shape:
+    """As `schemas.heartbeat.WantedLog` describes it."""
+    return {
+        "id": log.id,
+        "uid": log.pod_uid,
+        "attempt": log.attempt,
+        "process": log.process,
+        "stream": log.stream,
+        "tail_bytes": log.tail_bytes,
+    }
+
+
+def _desired(pod: PodView, launch: shapes.Shape | None) -> shapes.Shape:
     """As `schemas.heartbeat.DesiredPod` describes it."""
-    launch = None if start is None else _launch(pod, start, topology)
     return {
         "uid": pod.uid,
         "attempt": pod.attempt,
@@ -118,46 +164,3 @@ def _desired(pod: PodView, start: Start | None, topology: Topology | None) -> sh
         "gpus": indices_of(pod.gpu_mask),
         "launch": launch,
     }
-
-
-def _launch(pod: PodView, start: Start, topology: Topology | None) -> shapes.Shape:
-    """As `schemas.heartbeat.Launch` describes it."""
-    found = [at for at, member in enumerate(start.members) if member.uid == pod.uid]
-    at = found[0] if found else 0
-    first = _world(start.members[:at])
-    master = start.members[0] if start.members else pod
-    saved = start.checkpoint
-    return {
-        "command": start.run.get("command") or [],
-        "env": start.run.get("env") or {},
-        "ranks": list(range(first, first + slots(pod))),
-        "world_size": _world(start.members),
-        "node_rank": at,
-        "nodes": len(start.members),
-        "master_addr": master.node,
-        "master_port": master_port(master),
-        "ib_hca": None if topology is None else _adapters(topology, pod.node),
-        "checkpoint": None if saved is None else {"step": saved.step, "uri": saved.uri},
-    }
-
-
-def _world(members: Iterable[PodView]) -> int:
-    return sum(map(slots, members))
-
-
-def master_port(master: PodView) -> int:
-    """A port that no other gang with its first rank on the same node has, as GPUs are not shared.
-
-    Gangs whose first rank has no GPU take theirs by chance of their uid.
-    """
-    gpus: Sequence[int] = indices_of(master.gpu_mask)
-    if gpus:
-        return MASTER_PORT + gpus[0]
-    return CPU_PORT + crc32(master.job_uid.encode()) % CPU_PORTS
-
-
-def _adapters(topology: Topology, node: str) -> str | None:
-    """NICs in the order of their rails, as `NCCL_IB_HCA` takes them."""
-    index = topology.node_index.get(node)
-    label = None if index is None else topology.nodes[index].labels.get(HCA_LABEL)
-    return "=" + ",".join(label.split(".")) if label else None

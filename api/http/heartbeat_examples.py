@@ -37,6 +37,7 @@ ANSWER: dict[str, object] = {
                 "master_port": 29500,
                 "ib_hca": "=mlx5_0,mlx5_3",
                 "checkpoint": {"step": 12000, "uri": "s3://bucket/run/12000"},
+                "strict": False,
             },
         }
     ],
@@ -47,6 +48,18 @@ ANSWER: dict[str, object] = {
             "message": "attempt 1 is over; the pod is in attempt 2",
         }
     ],
+    "logs": [
+        {
+            "id": 4711,
+            "uid": f"{_UID}--0",
+            "attempt": 1,
+            "process": 0,
+            "stream": "out",
+            "tail_bytes": 65536,
+        }
+    ],
+    "health": "healthy",
     "epoch": 3,
     "next_s": 1.0,
+    "fence_after_s": 280.0,
 }

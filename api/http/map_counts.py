@@ -1,7 +1,7 @@
 """What is there and what is free, summed up the tree of domains."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -98,32 +98,6 @@ class MapCounts:
             "gpus_free": self._gpus_free.of(level, domain),
             "children": [] if is_last else [self._branch(depth + 1, d) for d in inner],
         }
-
-    def totals(self) -> Shape:
-        """Nodes, GPUs and health of the whole cluster."""
-        usable = [u for u in self.usage if u.aside is None]
-        all_gpus = sum(u.gpu_mask_all.bit_count() for u in self.usage)
-        used = sum(u.gpu_mask_used.bit_count() for u in self.usage)
-        free = sum(_free(u) for u in usable)
-        return {
-            "nodes": {
-                "total": len(self.usage),
-                "usable": len(usable),
-                "free": sum(1 for u in usable if not u.gpu_mask_used),
-            },
-            "gpus": {
-                "total": all_gpus,
-                "used": used,
-                "free": free,
-                "aside": all_gpus - used - free,
-            },
-            "health": _counted(str(u.health) for u in self.usage),
-            "aside": _counted(u.aside for u in self.usage if u.aside),
-        }
-
-
-def _counted(names: Iterable[str]) -> dict[str, int]:
-    return dict(sorted(Counter(names).items()))
 
 
 def _free(usage: NodeUsage) -> int:

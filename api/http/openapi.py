@@ -10,10 +10,12 @@ from fastapi.routing import APIRoute
 from api.http.answers import SCHEMAS, problem_answer
 from api.schemas.batch import JobBatch
 from api.schemas.checkpoint import CheckpointReport
+from api.schemas.fault import DrainBody, FaultBody, FenceBody
 from api.schemas.heartbeat import HeartbeatBody
 from api.schemas.job import JobBody
 from api.schemas.job_change import JobPatch
 from api.schemas.launch import MegatronMap, NcclHints, SlurmMap, Torchrun
+from api.schemas.log import LogBody
 from api.schemas.node import CordonBody, Nothing
 from api.schemas.placement import Placement
 from api.schemas.pod import StatusBody
@@ -54,7 +56,11 @@ _MODELS = (
     JobBatch,
     JobPatch,
     CordonBody,
+    FaultBody,
+    DrainBody,
+    FenceBody,
     HeartbeatBody,
+    LogBody,
     Nothing,
     DryRun,
     Placement,

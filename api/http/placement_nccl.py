@@ -59,7 +59,7 @@ def _pod(of: Laid, pod: PodView) -> Shape:
     if kind is not None and kind.rails:
         table = kind.rail_of_gpu or tuple(range(kind.gpus))
         rails = [table[gpu] for gpu in gpus]
-        lost = of.topology.dead_rails.get(of.topology.node_index[pod.node], 0)
+        lost = of.dead_rails.get(of.topology.node_index[pod.node], 0)
         dead = [rail for rail in indices_of(lost) if rail in rails]
     return {
         "pod": pod.name,

@@ -1,12 +1,14 @@
 """What a placed job's talk costs here, and how much better the empty cluster would have it."""
 
 import threading
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from api.http.placement_laid import Laid
 from scheduler.cluster.nodes import NodeTable
 from scheduler.cluster.trial import Trial
 from scheduler.cluster.world import wish_of
+from scheduler.cost.roles import predict_roles
 from scheduler.cost.step import Prediction, predict
 from scheduler.model.job import JobSpec
 from scheduler.model.placement import NoFit
@@ -18,13 +20,21 @@ KEPT = 10_000
 
 
 def predicted(of: Laid) -> Prediction | None:
-    """The price of a place; None for jobs of roles, and while a pod or its node is missing."""
+    """The price of a place; None while a pod or its node is missing, or where nothing is priced."""
     spec, topology = priced_spec(of), of.topology
-    if spec is None or any(pod.node not in topology.node_index for pod in of.pods):
+    if any(pod.node not in topology.node_index for pod in of.pods):
+        return None
+    if of.spec.roles:
+        numbered = sorted(of.pods, key=lambda pod: (pod.role, pod.index))
+        members = [(p.role, p.node, p.gpu_mask) for p in numbered]
+        found = _predict_roles(members, topology, of.dead_rails)
+        return found if found.axes else None
+    if spec is None:
         return None
     ordered = sorted(of.pods, key=lambda pod: pod.first_rank)
     nodes = [topology.node_index[pod.node] for pod in ordered]
-    return _predict(spec, topology, [pod.gpu_mask for pod in ordered], nodes)
+    masks = [pod.gpu_mask for pod in ordered]
+    return _predict(spec, topology, masks, nodes, of.dead_rails)
 
 
 def priced_spec(of: Laid) -> JobSpec | None:
@@ -44,9 +54,25 @@ def priced_spec(of: Laid) -> JobSpec | None:
     return replace(of.spec, parallelism=replace(sizes, dp=ranks // replica), dp_sizes=())
 
 
-def _predict(spec: JobSpec, topology: Topology, masks: list[int], nodes: list[int]) -> Prediction:
+def _predict(
+    spec: JobSpec,
+    topology: Topology,
+    masks: list[int],
+    nodes: list[int],
+    dead_rails: Mapping[int, int],
+) -> Prediction:
     gpus, kind = masks[0].bit_count(), topology.types[nodes[0]]
-    return predict(spec, topology, kind, gpus, nodes, masks, topology.dead_rails)
+    return predict(spec, topology, kind, gpus, nodes, masks, dead_rails)
+
+
+def _predict_roles(
+    pods: Iterable[tuple[str, str, int]], topology: Topology, dead_rails: Mapping[int, int]
+) -> Prediction:
+    """Of (role, node, GPU mask) of members, by their number in each role."""
+    members: dict[str, list[tuple[int, int]]] = {}
+    for role, node, mask in pods:
+        members.setdefault(role, []).append((topology.node_index[node], mask))
+    return predict_roles(members, topology, dead_rails)
 
 
 @dataclass(slots=True)
@@ -72,10 +98,12 @@ class Regrets:
     def regret(self, of: Laid, here: Prediction | None) -> float | None:
         """Predicted seconds between nodes here over those of the best place, at least 1.0.
 
-        1.0 where nothing leaves a node; None where that is not known: for jobs of roles over
-        several nodes, and where the present map has no place for the job.
+        1.0 where nothing leaves a node; None where that is not known: for roles without GPUs over
+        several nodes, while members are missing, and where the present map has no place.
         """
         spec = priced_spec(of)
+        if of.spec.roles and len(of.pods) == sum(role.replicas for role in of.spec.roles):
+            spec = of.spec
         if spec is None or here is None:
             alone = of.pods and len({pod.node for pod in of.pods}) == 1
             return 1.0 if alone else None
@@ -105,6 +133,13 @@ def best_s(empty: Trial, spec: JobSpec) -> float | None:
     found = place(empty, spec)
     if isinstance(found, NoFit) or not found.pods:
         return None
+    topology = empty.table.topology
+    if spec.roles:
+        names = topology.nodes
+        members = [(pod.role, names[pod.node_index].name, pod.gpu_mask) for pod in found.pods]
+        if len(members) < sum(role.replicas for role in spec.roles):
+            return None
+        return _predict_roles(members, topology, topology.dead_rails).inter_node_s
     pods = sorted(found.pods, key=lambda pod: pod.first_rank)
     masks, nodes = [pod.gpu_mask for pod in pods], [pod.node_index for pod in pods]
-    return _predict(spec, empty.table.topology, masks, nodes).inter_node_s
+    return _predict(spec, topology, masks, nodes, topology.dead_rails).inter_node_s

@@ -74,6 +74,7 @@ def groups(of: Laid, found: Prediction | None) -> dict[str, Shape]:
     else:
         shapes = {
             role.name: _whole([p for p in of.pods if p.role == role.name], of.topology)
+            | ({} if found is None else _price_of(found.axes.get(role.name)))
             for role in of.spec.roles
             if any(p.role == role.name for p in of.pods)
         }
@@ -90,7 +91,13 @@ def _axis(of: Laid, spec: JobSpec, axis: str, time: AxisTime) -> Shape:
         level: _span(span.max, span.mean, span.one, span.least_possible)
         for level, span in time.spans.items()
     }
-    return _group(time.count, time.size, spans, true_groups(of, spec, axis)) | {
+    return _group(time.count, time.size, spans, true_groups(of, spec, axis)) | _price_of(time)
+
+
+def _price_of(time: AxisTime | None) -> Shape:
+    if time is None:
+        return {}
+    return {
         "bytes_per_step": time.bytes_per_step,
         "seconds": time.seconds,
         "exposed_s": time.exposed_s,

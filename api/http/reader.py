@@ -24,9 +24,13 @@ class Reader:
         with self._lock:
             return self._answer(question)
 
-    def ask_if_free(self, question: Callable[[World], T]) -> T | None:
-        """The same; None while another question is being answered, which may take a second."""
-        if not self._lock.acquire(blocking=False):
+    def ask_if_free(self, question: Callable[[World], T], wait_s: float = 0.0) -> T | None:
+        """The same; None while another question is being answered, which may take a second.
+
+        Args:
+            wait_s: Longest wait for it.
+        """
+        if not self._lock.acquire(timeout=wait_s):
             return None
         try:
             return self._answer(question)

@@ -10,6 +10,7 @@ from api.clock import Clock
 from api.http.feed import Feed
 from api.http.placement_price import Regrets
 from api.http.reader import Reader
+from api.http.sight import Sight
 from api.http.waiters import JobWaiters
 from api.loop.runner import Runner
 from api.metrics import Metrics
@@ -25,6 +26,7 @@ class Service:
     Attributes:
         runner: None where this process does not decide (`--role api`).
         reader: A copy of the world for questions; decides nothing.
+        sight: What dashboards poll, made once a change.
         regrets: What the empty cluster would offer, as far as it was asked.
     """
 
@@ -35,6 +37,7 @@ class Service:
     metrics: Metrics
     door: Door
     reader: Reader
+    sight: Sight
     waiters: JobWaiters
     feed: Feed
     leases: Leases

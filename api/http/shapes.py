@@ -5,7 +5,9 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from api.store.views import EventView, JobView, NodeView, Page, PodView, QueueView
+from scheduler.model.lifecycle import FINAL
 from scheduler.model.resources import indices_of
+from scheduler.model.standing import NodeFault
 from scheduler.topology.tree import Topology
 
 Item = TypeVar("Item")
@@ -60,6 +62,8 @@ def job(view: JobView) -> Shape:
         "expected_start": time_or_none(view.expected_start_at),
         "held": view.held,
         "evicting": _evicting(view),
+        "recovering": _recovering(view),
+        "crashes": view.recovery.crashes,
         "saved": _saved(view),
         "rules_broken": [{"group": r.group, "within": r.within} for r in view.broken],
         "node_type": view.node_type or None,
@@ -78,6 +82,21 @@ def _evicting(view: JobView) -> Shape | None:
         "step": evict.step,
         "deadline": time_or_none(evict.deadline_s),
         "why": evict.why,
+    }
+
+
+def _recovering(view: JobView) -> Shape | None:
+    """As `schemas.job.Recovering` describes it."""
+    left = view.recovery
+    times = (left.lost_since_s, left.hold_until_s, left.not_before_s)
+    if view.state in FINAL or not (left.goes_first or any(at is not None for at in times)):
+        return None
+    return {
+        "since": time_or_none(left.lost_since_s),
+        "hold_until": time_or_none(left.hold_until_s),
+        "not_before": time_or_none(left.not_before_s),
+        "lost": view.lost,
+        "goes_first": left.goes_first,
     }
 
 
@@ -126,6 +145,13 @@ def node(view: NodeView) -> Shape:
         "cpus": view.cpu_milli / 1_000,
         "memory_gib": view.memory_mib / 1_024,
         "health": view.health,
+        "why": view.standing.why,
+        "since": rfc3339(since) if (since := view.standing.since_s) else None,
+        "fenced": view.standing.fenced,
+        "has_agent": view.standing.has_agent,
+        "faults": [_open_fault(fault) for fault in view.standing.faults],
+        "lemon": view.standing.lemon,
+        "quarantined_until": time_or_none(view.standing.quarantined_until_s),
         "cordoned": _with_times(view.cordon, "at"),
         "draining": _with_times(view.drain, "deadline", "at"),
         "domains": view.places,
@@ -133,6 +159,18 @@ def node(view: NodeView) -> Shape:
         "taints": [{"key": t.key, "value": t.value, "effect": t.effect} for t in view.taints],
         "pods": view.pods,
         "revision": view.revision,
+    }
+
+
+def _open_fault(fault: NodeFault) -> Shape:
+    """As `schemas.node.OpenFault` describes it."""
+    return {
+        "id": fault.id,
+        "code": fault.code,
+        "at": rfc3339(fault.at_s),
+        "message": fault.detail,
+        "gpus": list(fault.gpus),
+        "rail": fault.rail,
     }
 
 

@@ -9,6 +9,7 @@ from scheduler.explain.words import change_words
 from scheduler.model.job import Rule
 from scheduler.model.lifecycle import JobState
 from scheduler.model.placement import NoFit, Placement
+from scheduler.model.plan import JobRecord, PodRecord
 from scheduler.topology.tree import Topology
 
 NOT_PLACED = frozenset({JobState.PENDING, JobState.RESERVED, JobState.SUSPENDED})
@@ -54,6 +55,33 @@ def placed(job: JobView, pods: Sequence[PodView], topology: Topology) -> Shape:
         "search": job.search or "exact",
         "domains": {level: len(found) for level, found in names.items()} | {"node": nodes},
         "rules_broken": [{"group": r.group, "within": r.within} for r in job.broken],
+    }
+
+
+def was_placed(at: str, job: JobRecord, pods: Sequence[PodRecord], topology: Topology) -> Shape:
+    """The same of a job in its place at a moment of the past, `at` in words."""
+    nodes = sorted({pod.node for pod in pods})
+    message = f"{at} the job was {job.state}: {_count(len(pods), 'pod')} on "
+    message += _count(len(nodes), "node")
+    if job.message:
+        message += f"; {job.message}"
+    levels = {
+        level.name: {topology.place[depth][topology.node_index[n]] for n in nodes}
+        for depth, level in enumerate(topology.levels)
+        if all(n in topology.node_index for n in nodes)
+    }
+    return _answer(fits=True, message=message) | {
+        "domains": {level: len(found) for level, found in levels.items()},
+        "rules_broken": [{"group": r.group, "within": r.within} for r in job.broken],
+    }
+
+
+def was_waiting(at: str, job: JobRecord) -> Shape:
+    """What a cycle of the past had left with a job that waited."""
+    said = job.message or f"the job was {job.state}" + (", and held" if job.held else "")
+    return _answer(fits=False, message=f"{at}: {said}") | {
+        "code": job.reason,
+        "expected_start": time_or_none(job.expected_start_s),
     }
 
 

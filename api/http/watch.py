@@ -43,6 +43,15 @@ StreamSeconds = Annotated[
         ge=0, le=STREAM_S_MAX, allow_inf_nan=False, description="Longest stream; it ends cleanly."
     ),
 ]
+PaceSeconds = Annotated[
+    float,
+    Query(
+        ge=0,
+        le=60,
+        allow_inf_nan=False,
+        description="Send at most once in so many seconds, together what happened meanwhile.",
+    ),
+]
 LastEventId = Annotated[
     str | None,
     Header(
@@ -76,6 +85,7 @@ async def watch_events(
     namespace: NameFilter = None,
     job: JobNameFilter = None,
     timeout_s: StreamSeconds = STREAM_S_MAX,
+    pace_s: PaceSeconds = 0.0,
     last_event_id: LastEventId = None,
 ) -> Response:
     """Every event after a revision once, in order, as it happens; its revision is its id.
@@ -89,7 +99,8 @@ async def watch_events(
     asked = since if last_event_id is None else int(last_event_id)
     start = await run_in_threadpool(check_since, service.database, asked)
     wanted = await _wanted(service, kinds_of(kind), namespace, job)
-    return EventStream(service.feed.follow(start, wanted, timeout_s), service.feed.closing)
+    stream = service.feed.follow(start, wanted, timeout_s, pace_s)
+    return EventStream(stream, service.feed.closing)
 
 
 def kinds_of(kind: str | None) -> tuple[str, ...]:

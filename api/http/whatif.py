@@ -76,12 +76,12 @@ def what_if(
     pods that are told to stop do so at once. Nothing is written, and nobody is told.
     """
     specs = _checked(service, body)
-    with _turn():
+    with turn():
         return Json(answer(service, caller, body, specs))
 
 
 @contextmanager
-def _turn() -> Iterator[None]:
+def turn() -> Iterator[None]:
     """One at a time; few wait, and not for long. Raises TimeoutError."""
     if not _FEW.acquire(blocking=False):
         raise TimeoutError(f"{WAITERS_MAX} what-ifs wait already; try again")
@@ -118,7 +118,7 @@ def answer(
         "settled": found.settled,
         "jobs": [_job(found, outcome) for outcome in found.jobs],
         "effects": dict(sorted(Counter(o.effect for o in found.others).items())),
-        "affected": [_effect(found, *one) for one in seen[:AFFECTED_MAX]],
+        "affected": [effect(found, *one) for one in seen[:AFFECTED_MAX]],
         "hidden": len(found.others) - len(seen),
         "gpus_before": asdict(before.gpus),
         "gpus_after": asdict(gpus_of(found.world)),
@@ -167,7 +167,8 @@ def _job(found: Consequences, outcome: Outcome) -> shapes.Shape:
     }
 
 
-def _effect(found: Consequences, outcome: Outcome, before: JobRecord) -> shapes.Shape:
+def effect(found: Consequences, outcome: Outcome, before: JobRecord) -> shapes.Shape:
+    """What becomes of a job that is there, as `schemas.whatif.WhatIfEffect` describes it."""
     record = outcome.after
     return {
         "job": f"{before.spec.namespace}/{before.spec.name}",

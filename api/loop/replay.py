@@ -2,17 +2,31 @@
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from types import MappingProxyType
 from typing import TypeAlias
 
-from api.store.decisions import Decision, chains, find_decision, read_base, read_decisions
+from api.store.decisions import (
+    Decision,
+    chains,
+    find_decision,
+    last_decision,
+    read_base,
+    read_decisions,
+)
 from api.store.engine import Database
 from api.store.errors import NotFound
 from api.store.journal import Reader
+from api.store.policy import changed_policy
+from scheduler.cluster.world import World
 from scheduler.cycle import run_cycle
 from scheduler.model.claim import Claim
 from scheduler.model.plan import JobMove, Plan, PodMove, PodRecord
 
 Decided: TypeAlias = JobMove | PodRecord | PodMove | Claim
+
+Changes: TypeAlias = Mapping[str, object]
+
+NO_CHANGES: Changes = MappingProxyType({})
 
 SHOWN_MAX = 50
 """Differences told; the first few say what is wrong."""
@@ -42,8 +56,37 @@ class Replayed:
         )
 
 
-def replay(db: Database, revision: int) -> Replayed:
+@dataclass(frozen=True, slots=True)
+class Past:
+    """The world as a decision of the past saw it, and that decision."""
+
+    world: World
+    decision: Decision
+
+
+def past(db: Database, revision: int) -> Past:
+    """The world of the last decision that was taken on this revision or before it.
+
+    Raises:
+        NotFound: If the log does not reach back so far.
+    """
+    found = last_decision(db, revision)
+    base = None if found is None else read_base(db, found[0])
+    if found is None or base is None:
+        raise NotFound("decision", f"on revision {revision} or before")
+    chain, step = found
+    for reader, decision in _told(db, chain, base):
+        if decision.step == step:
+            _set(reader.world, decision)
+            return Past(reader.world, decision)
+    raise NotFound("decision", f"on revision {revision} or before")
+
+
+def replay(db: Database, revision: int, changes: Changes = NO_CHANGES) -> Replayed:
     """Repeat the decision that was taken on a revision, else the one whose commit wrote it.
+
+    Args:
+        changes: Fields of the policy that are to be others than at that time.
 
     Raises:
         NotFound: If there is none, or the log does not reach back to what it stands on.
@@ -52,41 +95,55 @@ def replay(db: Database, revision: int) -> Replayed:
     if found is None:
         raise NotFound("decision", f"on revision {revision}")
     chain, step = found
-    for done in _replay(db, chain, only=step):
+    for done in _replay(db, chain, only=step, changes=changes):
         return done
     raise NotFound("copy of the world", f"that the decision on revision {revision} stands on")
 
 
-def replay_all(db: Database) -> Iterator[Replayed]:
+def replay_all(db: Database, changes: Changes = NO_CHANGES) -> Iterator[Replayed]:
     """Repeat every decision that the log can repeat, oldest first."""
     for chain in chains(db):
-        yield from _replay(db, chain.number)
+        yield from _replay(db, chain.number, changes=changes)
 
 
-def _replay(db: Database, chain: int, *, only: int | None = None) -> Iterator[Replayed]:
+def _replay(
+    db: Database, chain: int, *, only: int | None = None, changes: Changes = NO_CHANGES
+) -> Iterator[Replayed]:
     """Those of a chain, or the one of a step; none if its base is not there."""
     base = read_base(db, chain)
     if base is None:
         return
+    for reader, decision in _told(db, chain, base):
+        if only is None or decision.step == only:
+            now = _decide(reader, decision, changes)
+            yield Replayed(decision, _differences(decision.plan, now))
+        if decision.step == only:
+            return
+
+
+def _told(db: Database, chain: int, base: Iterable[bytes]) -> Iterator[tuple[Reader, Decision]]:
+    """The decisions of a chain, each with the world that was told all that came before it."""
     reader = Reader()
     for line in base:
         reader.read(line)
     for decision in read_decisions(db, chain):
         for line in decision.told:
             reader.read(line)
-        if only is None or decision.step == only:
-            yield Replayed(decision, _differences(decision.plan, _decide(reader, decision)))
-        if decision.step == only:
-            return
+        yield reader, decision
 
 
-def _decide(reader: Reader, decision: Decision) -> Plan:
-    world = reader.world
+def _decide(reader: Reader, decision: Decision, changes: Changes) -> Plan:
+    _set(reader.world, decision)
+    policy = changed_policy(decision.policy, changes) if changes else decision.policy
+    return run_cycle(reader.world, policy, decision.now_s)
+
+
+def _set(world: World, decision: Decision) -> None:
+    """What of a world is not in the lines."""
     world.revision = decision.revision
     world.facts = decision.facts
     world.paused = decision.paused
     world.map_changed = decision.map_changed
-    return run_cycle(world, decision.policy, decision.now_s)
 
 
 def _differences(then: Plan, now: Plan) -> tuple[str, ...]:

@@ -5,20 +5,26 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from api.clock import Clock
 from api.log import get_logger
 from api.loop.leader import Leader
 from api.loop.outbox import Outbox
+from api.loop.silence import Silence
 from api.metrics import Metrics
 from api.store.commit import commit
 from api.store.decisions import DecisionLog, Entry
+from api.store.drains import end_quarantines
 from api.store.engine import Database
 from api.store.errors import Deposed
 from api.store.events import TRIM_STEP, trim_history
+from api.store.fault_records import review_all_lemons
+from api.store.faults import forget_faults
 from api.store.journal import JournalWorld
-from api.store.snapshot import Snapshot, follow_with_policy, load_snapshot
+from api.store.snapshot import Snapshot, follow_with_policy, load_snapshot, read_part
 from api.store.views import Committed
 from api.store.windows import end_windows
 from scheduler.cluster.world import World
@@ -93,6 +99,7 @@ class Runner:
 
     Attributes:
         stats: What it did so far.
+        silence: Judges which agents are silent; None where nobody hears any.
     """
 
     def __init__(
@@ -120,6 +127,7 @@ class Runner:
         self._wake_at_s: float | None = None
         self._trimmed_at = time.monotonic()
         self.stats = CycleStats()
+        self.silence: Silence | None = None
 
     @property
     def is_leading(self) -> bool:
@@ -180,6 +188,8 @@ class Runner:
         self._woken.clear()
         began = time.perf_counter()
         world, policy, has_news = self._follow()
+        if self._judge_silence(policy):
+            world, policy, has_news = *self._follow()[:2], True
         self.stats.follow_s = time.perf_counter() - began
         self.stats.revision = world.revision
         if not (has_news or woken or self._is_time_due()):
@@ -188,21 +198,46 @@ class Runner:
         self._settled = True
         return wrote
 
+    def _judge_silence(self, policy: Policy) -> bool:
+        """Whether the health of a node changed, as its agent was silent for too long."""
+        epoch = self._leader.epoch
+        if self.silence is None or epoch is None:
+            return False
+        return self.silence.turn(policy, epoch, self._clock.now_s())
+
     def _follow(self) -> tuple[World, Policy, bool]:
         """The world and policy as of now, and whether there was a change."""
         if self._known is None:
             kind = World if self._decisions is None else JournalWorld
-            self._known = load_snapshot(self._database, kind)
-            if self._thread is not None:
-                # What was loaded is there to stay. A collection that looked through all of it,
-                # in the middle of a decision, would take longer than most decisions do.
-                gc.freeze()
+            with self._uncollected():
+                self._known = load_snapshot(self._database, kind, head_first=True)
             return self._known.world, self._known.policy, True
-        world = self._known.world
+        world, backlog = self._known.world, self._known.backlog
         policy = follow_with_policy(self._database, world)
-        if policy is not None:
-            self._known = Snapshot(world, policy)
-        return world, self._known.policy, policy is not None
+        has_news = policy is not None or backlog is not None
+        if backlog is not None and policy is None:
+            # Only when nothing else is to be done.
+            with self._uncollected():
+                backlog = None if read_part(self._database, world, backlog) else backlog
+        self._known = Snapshot(world, policy or self._known.policy, backlog)
+        return world, self._known.policy, has_news
+
+    @contextmanager
+    def _uncollected(self) -> Iterator[None]:
+        """What is loaded here is there to stay.
+
+        A collection that looked through all of it, while it comes or later in the middle of a
+        decision, would take longer than most decisions do.
+        """
+        if self._thread is None:
+            yield
+            return
+        gc.disable()
+        try:
+            yield
+        finally:
+            gc.freeze()
+            gc.enable()
 
     def _cycle(self, world: World, policy: Policy) -> bool:
         epoch = self._leader.epoch
@@ -244,6 +279,7 @@ class Runner:
             return
         stats = self.stats
         self._metrics.observe_cycle(stats.follow_s + stats.decide_s + stats.commit_s)
+        self._metrics.observe_decision(stats.decide_s)
         self._metrics.count_decisions("dropped", len(done.dropped))
         for kind, count in done.events.items():
             if kind in OUTCOMES:
@@ -270,6 +306,8 @@ class Runner:
             except Exception:  # an edge: the loop outlives whatever a turn runs into
                 log.exception("turn_failed", failures=failures + 1)
                 self.stats.failures += 1
+                if self._metrics is not None:
+                    self._metrics.failures.inc()
                 failures += 1
                 self._settled = False
                 # Memory may be what is wrong; the database is the record.
@@ -280,6 +318,8 @@ class Runner:
         if self._known is None:
             self._stopping.wait(CANDIDATE_S)
             return
+        if self._known.backlog is not None:
+            return  # there is more to read
         self._trim()
         wait_s = IDLE_S
         if self._wake_at_s is not None:
@@ -293,6 +333,9 @@ class Runner:
             return
         keep, now_s = self._event_history, self._clock.now_s()
         end_windows(self._database, now_s=now_s)
+        end_quarantines(self._database, now_s=now_s)
+        review_all_lemons(self._database, now_s=now_s)
+        forget_faults(self._database, now_s=now_s)
         if trim_history(self._database, keep=keep, now_s=now_s) < TRIM_STEP:
             self._trimmed_at = time.monotonic()
             if self._decisions is not None:

@@ -10,15 +10,17 @@ from dataclasses import replace
 from pydantic import TypeAdapter
 
 from scheduler.model.claim import Claim, Window
-from scheduler.model.ids import ClaimId, JobId
+from scheduler.model.ids import ClaimId, JobId, NodeId
 from scheduler.model.job import JobSpec
 from scheduler.model.node import Inventory, NodeRecord
 from scheduler.model.plan import Fact, JobRecord, Plan, PodRecord
 from scheduler.model.queue import QueueRecord
+from scheduler.model.standing import NodeStanding
 
 _MAP = TypeAdapter(Inventory)
 _NODES = TypeAdapter(tuple[NodeRecord, ...])
 _ASIDE = TypeAdapter(dict[str, str | None])
+_STANDINGS = TypeAdapter(dict[NodeId, NodeStanding])
 _JOB = TypeAdapter(JobRecord)
 _JOBS = TypeAdapter(tuple[JobRecord, ...])
 _PODS = TypeAdapter(tuple[PodRecord, ...])
@@ -50,13 +52,18 @@ def load_nodes(text: bytes) -> tuple[NodeRecord, ...]:
     return _NODES.validate_json(text)
 
 
-def dump_aside(aside: Mapping[str, str | None]) -> bytes:
-    """Why nodes take no new pods, by name; None = they do."""
-    return _ASIDE.dump_json(dict(aside))
-
-
 def load_aside(text: bytes) -> dict[str, str | None]:
+    """Why nodes take no new pods, as logs before nodes had a standing have it; None = they do."""
     return _ASIDE.validate_json(text)
+
+
+def dump_standings(standings: Mapping[NodeId, NodeStanding]) -> bytes:
+    """How nodes stand, by name."""
+    return _STANDINGS.dump_json(dict(standings))
+
+
+def load_standings(text: bytes) -> dict[NodeId, NodeStanding]:
+    return _STANDINGS.validate_json(text)
 
 
 def dump_jobs(jobs: Sequence[JobRecord]) -> bytes:

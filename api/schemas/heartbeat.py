@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from api.schemas.common import LINE_PATTERN, Strict
+from api.schemas.node import HealthName
 
 HeartbeatStateName = Literal["bound", "running", "terminating", "stopped", "succeeded", "failed"]
 
@@ -28,11 +29,16 @@ class HeartbeatPod(Strict):
 
 
 class HeartbeatBody(Strict):
-    """A sign of life: which life of the agent (`session`) and of the machine, and all its pods."""
+    """A sign of life: which life of the agent (`session`) and of the machine, and all its pods.
+
+    `passed` says that the machine has just passed its check; it matters while the node is
+    `testing`, and ends that.
+    """
 
     session: Word
     boot_id: Word
     pods: Annotated[list[HeartbeatPod], Field(max_length=PODS_MAX)] = []
+    passed: bool = False
 
 
 class LaunchCheckpoint(Strict):
@@ -47,7 +53,8 @@ class Launch(Strict):
 
     One process for each of `ranks`, the k-th on the k-th of the pod's GPUs; a pod without GPUs has
     one rank. `nodes` counts the pods of the gang, `node_rank` is this one's place among them.
-    `ib_hca` names the adapters in the order of rails, where the node's label tells.
+    `ib_hca` names the adapters in the order of rails, where the node's label tells. A pod that is
+    `strict` is ended by its guard `fence_after_s` after the last answered heartbeat.
     """
 
     command: list[str]
@@ -60,6 +67,7 @@ class Launch(Strict):
     master_port: int
     ib_hca: str | None
     checkpoint: LaunchCheckpoint | None
+    strict: bool
 
 
 class DesiredPod(Strict):
@@ -88,10 +96,29 @@ class IgnoredPod(Strict):
     message: str
 
 
+class WantedLog(Strict):
+    """The end of a log that somebody waits for; sent to `POST /v1/nodes/{name}/logs/{id}`."""
+
+    id: int
+    uid: str
+    attempt: int
+    process: int
+    stream: Literal["out", "err"]
+    tail_bytes: int
+
+
 class HeartbeatAnswer(Strict):
-    """What is to run on the node; an agent stops all else, and speaks again in `next_s`."""
+    """What is to run on the node; an agent stops all else, and speaks again in `next_s`.
+
+    `fence_after_s` is for the guards of strict pods: so long after this heartbeat was sent they
+    end them, unless a later one is answered. `health` is the node's; while it is `testing` the
+    agent is to check the machine.
+    """
 
     desired: list[DesiredPod]
     ignored: list[IgnoredPod]
+    logs: list[WantedLog]
+    health: HealthName
     epoch: int
     next_s: float
+    fence_after_s: float

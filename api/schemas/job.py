@@ -197,12 +197,20 @@ class AxisWeights(Strict):
 
 
 class FailureBody(Strict):
-    """What restarts when a pod is lost, and how often the job's own crashes are forgiven."""
+    """What restarts when a pod is lost, and how often the job's own crashes are forgiven.
+
+    A job without this section is not started again after a crash of its own; with it, ten times
+    unless it says otherwise. What machines do to a job is never counted.
+
+    With `fence: strict` its pods end by themselves before they could be running twice: when their
+    node has not reached the service for nearly `lost_after_s` of the policy.
+    """
 
     scope: Literal["gang", "pod", "pod_else_gang"] = "gang"
-    max_restarts: Count = 0
+    max_restarts: Count = 10
     backoff_s: Seconds = 10.0
     hold_s: Seconds = 600.0
+    fence: Literal["none", "strict"] = "none"
 
 
 class CheckpointBody(Strict):
@@ -228,11 +236,40 @@ class HookBody(Strict):
     events: Annotated[list[HookEventName], Field(max_length=8)] = []
 
 
+ImageName = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z0-9/][A-Za-z0-9._:/@+-]{0,499}$", max_length=500)
+]
+"""Never begins with a dash: it becomes a word of the launcher's command line."""
+
+
+class RoleRun(Strict):
+    """What the members of one role run: what is given here counts, beside the `env` of all.
+
+    They start when so many members of other roles run as `after` says, by role; with `after_any`,
+    when that is so of one of them. Their places are taken with those of the gang.
+    """
+
+    command: Annotated[list[Text], Field(max_length=1_000)] | None = None
+    image: ImageName | None = None
+    env: Annotated[dict[EnvName, Text], Field(max_length=1_000)] | None = None
+    after: Annotated[dict[Name, Size], Field(max_length=ROLES_MAX)] | None = None
+    after_any: bool | None = None
+
+
 class RunBody(Strict):
-    """What the pods run; handed to whoever starts them, never read here."""
+    """What the pods run; handed to whoever starts them, never read here.
+
+    An `image` is taken only where the service has a launcher to run it with (`PODYARD_LAUNCHER`).
+    `roles` says what is different for members of a role. In the values of `env`, `$(pod.index)`,
+    `$(pod.index+1)`, `$(pod.name)`, `$(pod.node)`, `$(count.ROLE)`, `$(hosts.ROLE)` (nodes of its
+    members, by commas) and `$(peers.ROLE:PORT)` (the same as a JSON list with a port) are filled in
+    when a pod starts.
+    """
 
     command: Annotated[list[Text], Field(max_length=1_000)] = []
+    image: ImageName | None = None
     env: Annotated[dict[EnvName, Text], Field(max_length=1_000)] = {}
+    roles: Annotated[dict[Name, RoleRun], Field(max_length=ROLES_MAX)] | None = None
 
 
 class JobBody(Strict):
@@ -241,7 +278,8 @@ class JobBody(Strict):
     Exactly one of `parallelism` and `roles` is given. `labels`, `tolerations` and `nodes` (names
     or hostlists such as `n[001-004]`) say where its pods may run. With `exclusive` no other job has
     pods on its nodes. `segment` consecutive pods of a parallel job lie in one scale-up domain.
-    `priority_class` is a name of `/v1/policy` for a priority.
+    `priority_class` is a name of `/v1/policy` for a priority. A job that is not `preemptible` is
+    never made to leave for another; nobody is made to leave for one that does not `preempts`.
     """
 
     name: Name
@@ -269,9 +307,10 @@ class JobBody(Strict):
     duration_s: SomeSeconds | None = None
     time_limit_s: SomeSeconds | None = None
     preemptible: bool = True
+    preempts: bool = True
     if_never_fits: Literal["refuse", "wait"] = "refuse"
     spares: Annotated[int, Field(ge=0, le=10_000)] = 0
-    failure: FailureBody = FailureBody()
+    failure: FailureBody = FailureBody(max_restarts=0)
     checkpoint: CheckpointBody | None = None
     hooks: Annotated[list[HookBody], Field(max_length=8)] | None = None
     run: RunBody | None = None
@@ -305,13 +344,29 @@ class Saved(Strict):
     at: Time
 
 
+class Recovering(Strict):
+    """What a job that lost members still waits for.
+
+    Until `hold_until` it keeps the rest of its place; then it gives up all and waits first in line.
+    Nothing of it starts before `not_before`, after a crash of its own. `lost` pods are on nodes
+    that are lost, the first of them `since`. `goes_first`: it gave up all that it held.
+    """
+
+    since: Time | None
+    hold_until: Time | None
+    not_before: Time | None
+    lost: int
+    goes_first: bool
+
+
 class Job(Strict):
     """A job as it stands.
 
     `minimum`, `members` and `running` count pods: those that must run together, those wanted,
     those that run. `gpus` are those of all members. `never`: not even the empty cluster, healthy
     and uncordoned, could take it as the map is now. `held`: it may not start until it is released.
-    `expected_start` is a forecast, where there is one. `spec` is the request with its defaults.
+    `expected_start` is a forecast, where there is one. `recovering` is null for one that has lost
+    nothing. `crashes` are its own, not those of machines. `spec` is the request with its defaults.
     """
 
     namespace: str
@@ -337,6 +392,8 @@ class Job(Strict):
     expected_start: Time | None
     held: bool
     evicting: Evicting | None
+    recovering: Recovering | None
+    crashes: int
     saved: Saved | None
     rules_broken: list[BrokenRule]
     node_type: str | None

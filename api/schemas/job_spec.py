@@ -73,11 +73,36 @@ def _contradictions(body: JobBody) -> Iterator[Problem]:
                 yield Problem(name, "is for jobs with parallelism; a role has gpus, cpu and memory")
     for index, role in enumerate(body.roles):
         yield from _role_problems(f"roles[{index}]", role)
+    yield from _run_problems(body)
     for index, item in enumerate(body.tolerations):
         if item.key is None and item.operator == "Equal":
             yield Problem(
                 f"tolerations[{index}].key", "is required unless the operator is 'Exists'"
             )
+
+
+def _run_problems(body: JobBody) -> Iterator[Problem]:
+    """Roles of `run` that are not there, or that wait for others in a ring."""
+    roles = {} if body.run is None else body.run.roles or {}
+    sizes = {role.name: role.replicas for role in body.roles}
+    allowed = ", ".join(list(sizes)[:20]) or "none: the job has no roles"
+    for name, own in roles.items():
+        path = f"run.roles.{name}"
+        if name not in sizes:
+            yield Problem(path, f"there is no such role; the roles are {allowed}")
+        for other, count in (own.after or {}).items():
+            if other not in sizes:
+                yield Problem(f"{path}.after.{other}", f"no such role; the roles are {allowed}")
+            elif count > sizes[other]:
+                yield Problem(f"{path}.after.{other}", f"found {count}; it has {sizes[other]}")
+    left = {name: set(own.after or {}) for name, own in roles.items()}
+    while ready := [name for name, before in left.items() if not before & left.keys()]:
+        for name in ready:
+            del left[name]
+    if left:
+        first = next(iter(left))
+        message = f"roles wait for each other: {', '.join(sorted(left))}"
+        yield Problem(f"run.roles.{first}.after", message)
 
 
 def _shape_problems(model: ModelShape, asked: Parallelism) -> Iterator[Problem]:
@@ -159,6 +184,7 @@ def _spec_of(body: JobBody) -> JobSpec:
         segment=body.segment,
         dp_sizes=_dp_sizes(body.parallelism) if body.parallelism else (),
         preemptible=body.preemptible,
+        preempts=body.preempts,
         if_never_fits=IfNeverFits(body.if_never_fits),
         patience_s=body.patience_s,
         duration_s=body.duration_s,

@@ -17,10 +17,27 @@ class Cordon(Strict):
 
 
 class Draining(Strict):
-    """Until when the pods on a node have time to leave it."""
+    """Until when the pods on a node have time to leave it, null = until there is a place for them.
+
+    By whom and why; `done`: none is left.
+    """
 
     deadline: Time | None
     at: Time
+    reason: str
+    by: str
+    done: bool
+
+
+class OpenFault(Strict):
+    """A fault of the node that is open; `gpus`: those that it is about, none = the node."""
+
+    id: int
+    code: str
+    at: Time
+    message: str
+    gpus: list[int]
+    rail: int | None
 
 
 class Taint(Strict):
@@ -33,7 +50,9 @@ class Node(Strict):
     """A node as it stands.
 
     `gpus_free` are held by no pod, whether or not the node may be used. `cpus` and `memory_gib` are
-    what it has; 0 = not known. `domains` are its places, null where it has none.
+    what it has; 0 = not known. `domains` are its places, null where it has none. `why` and `since`
+    are of its health. `fenced`: its pods are known to be gone. `lemon`: it fails far more often
+    than others; large gangs keep off it. `quarantined_until`: it takes no pods until then.
     """
 
     name: str
@@ -44,6 +63,13 @@ class Node(Strict):
     cpus: float
     memory_gib: float
     health: HealthName
+    why: str
+    since: Time | None
+    fenced: bool
+    has_agent: bool
+    faults: list[OpenFault]
+    lemon: bool
+    quarantined_until: Time | None
     cordoned: Cordon | None
     draining: Draining | None
     domains: dict[str, str | None]

@@ -25,7 +25,8 @@ class Group(Strict):
     `rail_true_groups` counts those that do. For an axis: `bytes_per_step` that each rank sends in
     a training step, the `seconds` that takes its slowest group, `exposed_s` of it that computation
     does not hide, and the `bottleneck`: `scale_up`, `rail` or `nic` (the node's own), the level
-    whose uplinks bind, or `latency`.
+    whose uplinks bind, or `latency`. For a role of several members with GPUs: the same of the ring
+    that they form, as replicas of one model would.
     """
 
     count: int
@@ -55,12 +56,13 @@ class Placement(Strict):
     """Where the pods of a job are; the axes of size 1 are left out of `groups`.
 
     `search` is `bounded` when the search was cut before every choice was seen; `gap` is then the
-    most by which another place could be faster, as a share of this one's time, where that is known
-    (in a dry run). `inter_node_s`: what all axes but tp are predicted to take between nodes in a
+    most by which another place could be faster, as a share of this one's time, where that is known.
+    `inter_node_s`: what all axes but tp are predicted to take between nodes in a
     training step; `exposed_s`: what no axis hides behind computation. `assumed`: both rest on
     defaults, as `model` says nothing or not all. `regret`: `inter_node_s` here over that of the
     best place on the empty cluster; 1.0 when nothing leaves a node. `cost_table`: version of the
-    constants behind all this. Null for jobs of roles, and while a pod is missing.
+    constants behind all this. Null while a pod is missing and for roles without GPUs; of other
+    roles the ring of their members is priced, which is always `assumed`.
     """
 
     job: str

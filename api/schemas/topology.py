@@ -1,4 +1,4 @@
-"""The map: levels, domains, racks, and the cluster at a glance."""
+"""The map: levels, domains, racks, and totals."""
 
 from api.schemas.common import Page, Strict
 
@@ -121,17 +121,3 @@ class LargestGang(Strict):
     whole_nodes: bool
     cluster: GangRoom
     within: list[DomainRoom]
-
-
-class Overview(Strict):
-    """The cluster at a glance; `queues` are the first hundred by name."""
-
-    cluster: str
-    revision: int
-    nodes: NodeTotals
-    gpus: GpuTotals
-    health: dict[str, int]
-    aside: dict[str, int]
-    jobs: dict[str, int]
-    largest_gangs: list[LargestGang]
-    queues: list[QueueTotals]

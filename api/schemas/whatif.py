@@ -112,12 +112,13 @@ class WhatIfEffect(Strict):
     """What would become of a job that is there already.
 
     `started`: it waited and gets a place. `stopped`: it loses its place and waits. `moved`: it
-    starts anew in another. `resized`: it has other members. `evicting`: it is asked to leave.
+    starts anew in another, or some of it does. `recovering`: it lacks members and keeps the rest of
+    its place for a time. `resized`: it has other members. `evicting`: it is asked to leave.
     `ended`: as supposed. `placement` is what it has afterwards; `gpus` what it had before.
     """
 
     job: str
-    effect: Literal["started", "stopped", "moved", "resized", "evicting", "ended"]
+    effect: Literal["started", "stopped", "recovering", "moved", "resized", "evicting", "ended"]
     state: JobStateName | None
     reason: ReasonName | None
     message: str

@@ -1,5 +1,6 @@
 """The only writer of bindings and of job states past pending; runs in the leader alone."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import sqlalchemy as sa
@@ -11,8 +12,10 @@ from api.store.claims import claim_row, put_claims
 from api.store.decisions import Entry
 from api.store.engine import Database, Transaction
 from api.store.errors import Deposed, LedgerRefused
+from api.store.faults import set_apart_emptied
 from api.store.fresh import claimants_without_claim, drop_stale
 from api.store.hook_events import no_longer_asked, rows_of
+from api.store.job_recovery import dump_recovery
 from api.store.jsontext import dump_json
 from api.store.outbox import end_requests, put_deliveries
 from api.store.parts import Kept, Part, PodNow
@@ -122,7 +125,8 @@ def _gather_job(tx: Transaction, rows: _Rows, part: Part, row: AnyRow, kept: Kep
         )
     verdict = _verdict_of(row, part.move)
     if kind or verdict != old["verdict"]:
-        rows.jobs.append(_job_row(row, part, verdict, revision=revision, now_s=tx.now_s))
+        new = _job_row(row, part, kept.now, verdict, revision=revision, now_s=tx.now_s)
+        rows.jobs.append(new)
     rows.pods += [_pod_row(row, pod, revision=revision, now_s=tx.now_s) for pod in part.pods]
     rows.pod_moves += [
         {"uid": m.uid, "state": m.state, "exit_code": m.exit_code, "revision": revision}
@@ -177,13 +181,19 @@ def _verdict_of(row: AnyRow, move: JobMove | None) -> str | None:
 
 
 def _job_row(
-    row: AnyRow, part: Part, verdict: str | None, *, revision: int, now_s: float
+    row: AnyRow,
+    part: Part,
+    now: Mapping[str, PodNow],
+    verdict: str | None,
+    *,
+    revision: int,
+    now_s: float,
 ) -> dict[str, object]:
     """A job's columns after the move; all of them, so that all jobs are written at once."""
     columns = (
-        "uid state reason message attempt gpus_per_pod node_type search verdict broken members "
+        "uid state reason message attempt gpus_per_pod node_type search gap verdict broken members "
         "minimum bound_at started_at finished_at could_start_at expected_start_at held evict "
-        "evicted_at revision"
+        "evicted_at recovery revision"
     )
     new = {name: row._mapping[name] for name in columns.split()}
     new |= {"revision": revision, "verdict": verdict}
@@ -204,18 +214,26 @@ def _job_row(
         "held": move.held,
         "evict": dump_eviction(move.evict),
         "evicted_at": move.evicted_s,
+        "recovery": dump_recovery(move),
     }
     if move.attempt != row._mapping["attempt"]:
-        new["search"] = move.search
+        new |= {"search": move.search, "gap": move.gap}
     elif move.verdict is not None:
-        new["search"] = move.verdict.search
+        new |= {"search": move.verdict.search, "gap": None}
     if move.gpus_per_pod and not row._mapping["roles"]:
-        if part.pods:
+        if part.pods and not _left_alone(row, part, now):
             # An elastic gang may have started with fewer than all.
             new["members"] = new["minimum"] = len(part.pods)
         elif row._mapping["bound_at"] is None:
             new["members"] = new["minimum"] = row._mapping["gpus"] // move.gpus_per_pod
     return new | _times(row, move, now_s)
+
+
+def _left_alone(row: AnyRow, part: Part, now: Mapping[str, PodNow]) -> int:
+    """How many live pods of a job a plan says nothing of: not all of it starts, or starts anew."""
+    uids = {pod.uid for pod in part.pods} | {move.uid for move in part.pod_moves}
+    touched = sum(uid in now and now[uid].state in LIVE_POD for uid in uids)
+    return int(row._mapping["pods_live"]) - touched
 
 
 def _check_move(row: AnyRow, move: JobMove) -> None:
@@ -281,6 +299,8 @@ def _write(tx: Transaction, kept: Kept, rows: _Rows) -> None:
     if rows.facts:
         done = among(connection, facts.c.id, rows.facts)
         connection.execute(sa.update(facts).where(done).values(applied_at=tx.now_s))
+    if any(move["state"] not in LIVE_POD for move in rows.pod_moves):
+        set_apart_emptied(tx)
 
 
 def _ending(kept: Kept, rows: _Rows) -> list[str]:

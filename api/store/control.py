@@ -46,17 +46,18 @@ def control_job(
         NotFound: If there is none.
         StateError: If its state makes no sense of it.
     """
+    return db.grouped(lambda tx: control_in(tx, namespace, name, kind), now_s)
 
-    def work(tx: Transaction) -> JobView:
-        view = job_view(newest_job(tx.connection, namespace, name))
-        _check(view, kind)
-        asked = _newest_asked(tx.connection, view, kind)
-        if asked is kind or (asked is None and _is_so(view, kind)):
-            return view
-        _write(tx, view, kind)
-        return job_view(newest_job(tx.connection, namespace, name))
 
-    return db.grouped(work, now_s)
+def control_in(tx: Transaction, namespace: str, name: str, kind: FactKind) -> JobView:
+    """What `control_job` does, in a transaction that also writes what goes with it."""
+    view = job_view(newest_job(tx.connection, namespace, name))
+    _check(view, kind)
+    asked = _newest_asked(tx.connection, view, kind)
+    if asked is kind or (asked is None and _is_so(view, kind)):
+        return view
+    _write(tx, view, kind)
+    return job_view(newest_job(tx.connection, namespace, name))
 
 
 def _check(view: JobView, kind: FactKind) -> None:

@@ -256,6 +256,17 @@ def find_decision(db: Database, revision: int) -> tuple[int, int] | None:
     return row.chain, row.step
 
 
+def last_decision(db: Database, revision: int) -> tuple[int, int] | None:
+    """Chain and step of the last decision on this revision or before it."""
+    newest = (decisions.c.revision.desc(), decisions.c.chain.desc(), decisions.c.step.desc())
+    query = sa.select(decisions.c.chain, decisions.c.step)
+    with db.read() as connection:
+        row = connection.execute(
+            query.where(decisions.c.revision <= revision).order_by(*newest).limit(1)
+        ).first()
+    return None if row is None else (row.chain, row.step)
+
+
 def chains(db: Database) -> list[Chain]:
     """What the log holds, oldest first."""
     content = (decisions.c.chain, sa.func.count(), sa.func.sum(sa.func.length(decisions.c.content)))

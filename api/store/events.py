@@ -9,6 +9,7 @@ from api.store.engine import Database, read_revision
 from api.store.errors import FutureRevision, Gone
 from api.store.jsontext import load_dict
 from api.store.paging import clamp
+from api.store.rows import AnyRow
 from api.store.tables import claims, counter, events, facts, idempotency, jobs
 from api.store.views import EventView, Page
 
@@ -73,7 +74,7 @@ def list_events(
     if kinds:
         wanted.append(sa.or_(events.c.kind.in_(kinds), events.c.subject_kind.in_(kinds)))
     with db.read() as connection:
-        current = _check_since(connection, since)
+        current = check_kept(connection, since)
         if job is not None:
             wanted.append(_of_jobs(connection, namespace, job))
         # An upper end too, so that PostgreSQL goes by the index even when it knows no figures.
@@ -81,21 +82,21 @@ def list_events(
         rows = connection.execute(
             sa.select(events).where(*wanted).order_by(events.c.revision).limit(size + 1)
         ).all()
-    items = tuple(
-        EventView(
-            revision=row.revision,
-            at=row.at,
-            kind=row.kind,
-            subject_kind=row.subject_kind,
-            namespace=row.namespace,
-            name=row.name,
-            uid=row.uid,
-            message=row.message,
-            body=load_dict(row.body),
-        )
-        for row in rows[:size]
-    )
+    items = tuple(_view(row) for row in rows[:size])
     return Page(items, current, str(items[-1].revision) if len(rows) > size else None)
+
+
+def read_events(
+    connection: Connection,
+    wanted: Sequence[ColumnElement[bool]],
+    limit: int,
+    *,
+    newest: bool = False,
+) -> list[EventView]:
+    """Events of a snapshot, oldest first; with `newest` the last ones, else the first."""
+    order = events.c.revision.desc() if newest else events.c.revision
+    rows = connection.execute(sa.select(events).where(*wanted).order_by(order).limit(limit)).all()
+    return [_view(row) for row in (reversed(rows) if newest else rows)]
 
 
 def check_since(db: Database, since: int | None) -> int:
@@ -107,7 +108,7 @@ def check_since(db: Database, since: int | None) -> int:
     with db.read() as connection:
         if since is None:
             return read_revision(connection)
-        _check_since(connection, since)
+        check_kept(connection, since)
     return since
 
 
@@ -117,7 +118,21 @@ def job_uids(db: Database, namespace: str | None, name: str) -> frozenset[str]:
         return frozenset(_job_uids(connection, namespace, name))
 
 
-def _check_since(connection: Connection, since: int) -> int:
+def _view(row: AnyRow) -> EventView:
+    return EventView(
+        revision=row.revision,
+        at=row.at,
+        kind=row.kind,
+        subject_kind=row.subject_kind,
+        namespace=row.namespace,
+        name=row.name,
+        uid=row.uid,
+        message=row.message,
+        body=load_dict(row.body),
+    )
+
+
+def check_kept(connection: Connection, since: int) -> int:
     """The current revision; refuses a start that lies ahead or too far back."""
     current, oldest = connection.execute(
         sa.select(counter.c.revision, counter.c.oldest).where(counter.c.id == 1)

@@ -1,6 +1,6 @@
 """What of a plan still stands: jobs that something newer has touched are left out of it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
@@ -13,7 +13,7 @@ from api.store.parts import ClaimNow, Kept, Part, PodNow, new_claimant, owner_of
 from api.store.rows import AnySelect
 from api.store.tables import claims, facts, jobs, nodes, pods, windows
 from api.store.topology import map_revision_select
-from scheduler.model.lifecycle import PodState
+from scheduler.model.lifecycle import LIVE_POD, PodState
 from scheduler.model.plan import Plan
 
 
@@ -22,7 +22,7 @@ def drop_stale(connection: Connection, plan: Plan) -> Kept:
     now, claims_now = _read_pods(connection, plan), _read_claims(connection, plan)
     parts = _by_owner(plan, now, claims_now, _jobs_of_facts(connection, plan))
     _read_rows(connection, parts)
-    dropped = _stale(connection, plan, parts)
+    dropped = _stale(connection, plan, parts, now)
     if dropped:
         dropped = Dependants(parts, now, claims_now).of(dropped)
     kept = {uid: part for uid, part in parts.items() if uid not in dropped}
@@ -108,8 +108,13 @@ def _window_names(parts: Mapping[str, Part]) -> list[str]:
     return [key.removeprefix(begin) for key in parts if key.startswith(begin)]
 
 
-def _stale(connection: Connection, plan: Plan, parts: Mapping[str, Part]) -> set[str]:
-    """Jobs that changed, were deleted, have a newer fact or would use a node that changed."""
+def _stale(
+    connection: Connection, plan: Plan, parts: Mapping[str, Part], now: Mapping[str, PodNow]
+) -> set[str]:
+    """Jobs that changed, were deleted, have a newer fact, or have to do with a node that changed.
+
+    A node that pods come to may be lost by now; one that they leave may be there again.
+    """
     newer = connection.execute(_NEWER, {"since": plan.revision}).one()
     touched = _touched_jobs(connection, plan) if newer.facts else frozenset()
     changed = _changed_nodes(connection, plan) if newer.nodes else frozenset()
@@ -125,11 +130,20 @@ def _stale(connection: Connection, plan: Plan, parts: Mapping[str, Part]) -> set
             (part.row._mapping["revision"] > plan.revision and (arriving or part.window is None))
             or uid in touched
             or (arriving and map_changed)  # a node may be gone, or lie elsewhere
-            or any(pod.node in changed for pod in part.pods)
+            or any(node in changed for node in _nodes_of(part, now))
             or (part.window is None and any(claim.node in changed for claim in part.claims))
         ):
             stale.add(uid)
     return stale
+
+
+def _nodes_of(part: Part, now: Mapping[str, PodNow]) -> Iterator[str]:
+    """Nodes that pods of a part come to, leave, or are on."""
+    for pod in part.pods:
+        yield pod.node
+    for uid in (*(pod.uid for pod in part.pods), *(move.uid for move in part.pod_moves)):
+        if uid in now and now[uid].state in LIVE_POD:
+            yield now[uid].node
 
 
 def _newer_select() -> AnySelect:

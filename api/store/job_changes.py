@@ -57,10 +57,11 @@ def change_job(
         Conflict: If it is at another revision than its caller says.
         StateError: If its state does not allow the change.
     """
-    return db.grouped(lambda tx: _change(tx, namespace, name, change), now_s)
+    return db.grouped(lambda tx: change_in(tx, namespace, name, change), now_s)
 
 
-def _change(tx: Transaction, namespace: str, name: str, change: JobChange) -> JobView:
+def change_in(tx: Transaction, namespace: str, name: str, change: JobChange) -> JobView:
+    """What `change_job` does, in a transaction that also writes what goes with it."""
     view = job_view(newest_job(tx.connection, namespace, name))
     _check_revision(view, change)
     _check_state(view)
@@ -95,7 +96,7 @@ def _check_state(view: JobView) -> None:
 
 def _differences(old: JobSpec, new: JobSpec) -> Iterator[tuple[str, tuple[object, object]]]:
     """What changes, by its path, from what to what."""
-    for field in ("priority", "queue", "duration_s", "time_limit_s"):
+    for field in ("priority", "queue", "duration_s", "time_limit_s", "nodes"):
         was, now = getattr(old, field), getattr(new, field)
         if was != now:
             yield field, (was, now)

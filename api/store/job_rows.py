@@ -7,13 +7,14 @@ from sqlalchemy import Connection
 
 from api.schemas.spec import dump_spec, load_eviction, load_rules, load_spec
 from api.store.errors import NotFound
+from api.store.job_recovery import load_recovery
 from api.store.jsontext import dump_json, load_dict
 from api.store.rows import AnyRow, AnySelect
 from api.store.subscribers import hooks_of
-from api.store.tables import facts, jobs
+from api.store.tables import facts, jobs, pods
 from api.store.views import JobView, Saved
 from scheduler.model.job import JobSpec, default_gpus_per_pod
-from scheduler.model.lifecycle import JobState, Reason
+from scheduler.model.lifecycle import JobState, PodState, Reason
 from scheduler.model.plan import FactKind
 
 GPUS_OF_A_NODE = 8
@@ -40,9 +41,22 @@ _ASKED_HOLD = (
 )
 
 
+# Only jobs that a fault has hit are looked at pod by pod.
+_LOST = sa.case(
+    (
+        jobs.c.recovery.is_not(None),
+        sa.select(sa.func.count())
+        .where(pods.c.job_uid == jobs.c.uid, pods.c.state == PodState.LOST)
+        .correlate(jobs)
+        .scalar_subquery(),
+    ),
+    else_=0,
+).label("pods_lost")
+
+
 def select_jobs() -> AnySelect:
     """All that `job_view` reads."""
-    return sa.select(jobs, _CANCELLING, _ASKED_HOLD)
+    return sa.select(jobs, _CANCELLING, _ASKED_HOLD, _LOST)
 
 
 def newest_job(connection: Connection, namespace: str, name: str) -> AnyRow:
@@ -78,6 +92,7 @@ def job_view(row: AnyRow) -> JobView:
         gpus_per_pod=r["gpus_per_pod"] or (0 if r["roles"] else r["gpus"] // max(1, r["members"])),
         node_type=r["node_type"],
         search=r["search"],
+        gap=r["gap"],
         revision=r["revision"],
         age=r["age"],
         submitted_at=r["submitted_at"],
@@ -99,6 +114,8 @@ def job_view(row: AnyRow) -> JobView:
         expected_start_at=r["expected_start_at"],
         held=bool(r["held"]) if r["asked_hold"] is None else r["asked_hold"] == FactKind.HOLD,
         evict=load_eviction(r["evict"]),
+        recovery=load_recovery(r["recovery"]),
+        lost=r["pods_lost"],
     )
 
 
@@ -150,6 +167,7 @@ def fresh_view(row: Mapping[str, object], spec: JobSpec) -> JobView:
         gpus_per_pod=0 if spec.roles else spec.gpu_count // max(1, _int(row["members"])),
         node_type="",
         search="exact",
+        gap=None,
         revision=_int(row["revision"]),
         age=_int(row["age"]),
         submitted_at=float(str(row["submitted_at"])),

@@ -48,7 +48,7 @@ def submit_job(
         QueueFull: If as many jobs wait in it, or in one above it, as may.
     """
     submission = Submission(spec, body, idempotency)
-    return db.grouped(lambda tx: _submit(tx, submission), now_s)
+    return db.grouped(lambda tx: submit_in(tx, submission), now_s)
 
 
 def job_of_key(db: Database, key: IdempotencyKey, *, now_s: float) -> JobView | None:
@@ -149,7 +149,8 @@ def cancel_job(db: Database, namespace: str, name: str, *, now_s: float) -> JobV
     return db.grouped(work, now_s)
 
 
-def _submit(tx: Transaction, submission: Submission) -> tuple[JobView, bool]:
+def submit_in(tx: Transaction, submission: Submission) -> tuple[JobView, bool]:
+    """What `submit_job` does, in a transaction that also writes what goes with it."""
     spec, key = submission.spec, submission.idempotency
     if key is not None:
         earlier = _job_of_key(tx.connection, key, tx.now_s)
@@ -163,6 +164,14 @@ def _submit(tx: Transaction, submission: Submission) -> tuple[JobView, bool]:
     if key is not None:
         remember(tx.connection, [key_row(key, uid, tx.now_s)])
     return fresh_view(row, spec), True
+
+
+def fresh_job(spec: JobSpec, body: Mapping[str, object], *, now_s: float) -> JobView:
+    """A job as it would be just after its submission, for those who only ask."""
+    row = new_job_row(new_uid(now_s), spec, body, GPUS_OF_A_NODE)
+    return fresh_view(
+        row | {"age": 0, "spec_revision": 0, "revision": 0, "submitted_at": now_s}, spec
+    )
 
 
 def emit_submitted(tx: Transaction, spec: JobSpec, row: Mapping[str, object]) -> dict[str, object]:

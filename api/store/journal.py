@@ -13,11 +13,12 @@ from api.schemas import decision as text
 from scheduler.cluster.world import World
 from scheduler.errors import InvariantError
 from scheduler.model.claim import Claim, Window
-from scheduler.model.ids import ClaimId, JobId
+from scheduler.model.ids import ClaimId, JobId, NodeId
 from scheduler.model.job import JobSpec
 from scheduler.model.node import Inventory, NodeRecord
 from scheduler.model.plan import JobRecord, PodRecord
 from scheduler.model.queue import QueueRecord
+from scheduler.model.standing import NodeStanding
 from scheduler.topology.build import build
 from scheduler.topology.tree import Topology
 
@@ -50,14 +51,14 @@ class ToldQueues:
 
 
 Told: TypeAlias = (
-    dict[str, str | None]
+    dict[NodeId, NodeStanding]
     | list[PodRecord]
     | tuple[JobRecord, bool]
     | ToldClaims
     | ToldWindows
     | ToldQueues
 )
-"""Why a node takes no pods; pods that changed together; a job, and whether its spec is known;
+"""How a node stands; pods that changed together; a job, and whether its spec is known;
 claims; windows; queues."""
 
 
@@ -66,7 +67,7 @@ class Frozen:
     """A copy of a world; its records never change, so another thread may read it."""
 
     topology: Topology
-    aside: dict[str, str | None]
+    standing: dict[NodeId, NodeStanding]
     jobs: list[JobRecord]
     pods: list[PodRecord]
     claims: list[Claim]
@@ -83,7 +84,8 @@ class Frozen:
         for nodes in _chunks(self.topology.nodes):
             yield b"map-nodes " + text.dump_nodes(nodes)
         yield b"built {}"
-        yield b"aside " + text.dump_aside(self.aside)
+        for names in _chunks(list(self.standing)):
+            yield b"nodes " + text.dump_standings({n: self.standing[n] for n in names})
         yield b"queues " + text.dump_queues(self.queues)
         for jobs in _chunks(self.jobs):
             yield b"jobs " + text.dump_jobs(jobs)
@@ -113,10 +115,10 @@ class JournalWorld(World):
         self.is_remade = True
         super().set_topology(topology)
 
-    def set_node(self, name: str, *, aside: str | None) -> None:
+    def put_node(self, name: str, standing: NodeStanding) -> None:
         if not self.is_remade:
-            self.told.append({name: aside})
-        super().set_node(name, aside=aside)
+            self.told.append({NodeId(name): standing})
+        super().put_node(name, standing)
 
     def put_job(self, job: JobRecord) -> None:
         if not self.is_remade:
@@ -155,7 +157,7 @@ class JournalWorld(World):
         others = [pod for pod in self._held.values() if pod.uid not in self.pods.get(pod.job, {})]
         return Frozen(
             topology=self.topology,
-            aside=dict(self._aside),
+            standing=dict(self.standing),
             jobs=list(self.jobs.values()),
             pods=of_jobs + others,
             claims=list(self.claims.values()),
@@ -173,7 +175,7 @@ class JournalWorld(World):
 def _lines(told: Told) -> Iterator[bytes]:
     match told:
         case dict():
-            yield b"aside " + text.dump_aside(told)
+            yield b"nodes " + text.dump_standings(told)
         case list():
             yield b"pods " + text.dump_pods(told)
         case ToldClaims():
@@ -221,6 +223,9 @@ class Reader:
     def _read_other(self, word: bytes, body: bytes) -> None:
         """Lines of what is neither the map nor a job or pod."""
         match word:
+            case b"nodes":
+                for node, standing in text.load_standings(body).items():
+                    self.world.put_node(node, standing)
             case b"aside":
                 for name, aside in text.load_aside(body).items():
                     self.world.set_node(name, aside=aside)

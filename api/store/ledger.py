@@ -7,6 +7,7 @@ from sqlalchemy import Connection
 
 from api.store.claims_audit import audit_claims
 from api.store.engine import Database, read_revision
+from api.store.standing_audit import audit_standings
 from api.store.tables import jobs, node_usage, pods
 from scheduler.model.lifecycle import LIVE_POD, PodState
 
@@ -39,6 +40,7 @@ class Audit:
         doubles: GPUs, named in words, that two live pods hold.
         claims: How many there are.
         claim_faults: What is wrong with them, in words.
+        standing_faults: What is wrong with how nodes stand, in words.
     """
 
     revision: int
@@ -48,10 +50,12 @@ class Audit:
     doubles: tuple[str, ...]
     claims: int = 0
     claim_faults: tuple[str, ...] = ()
+    standing_faults: tuple[str, ...] = ()
 
     @property
     def is_clean(self) -> bool:
-        return not (self.differences or self.doubles or self.claim_faults)
+        wrong = (self.differences, self.doubles, self.claim_faults, self.standing_faults)
+        return not any(wrong)
 
 
 @dataclass(slots=True)
@@ -67,19 +71,25 @@ class _Sum:
 def audit_ledger(db: Database) -> Audit:
     """Add up the live pods and compare, in one snapshot."""
     with db.read() as connection:
-        by_node, by_job, doubles = _add_up(connection)
-        differences = [*_of_nodes(connection, by_node), *_of_jobs(connection, by_job)]
-        claims = audit_claims(connection)
-        node_count = connection.execute(sa.select(sa.func.count()).select_from(node_usage))
-        return Audit(
-            revision=read_revision(connection),
-            nodes=node_count.scalar_one(),
-            pods=sum(total.pods for total in by_node.values()),
-            differences=tuple(differences),
-            doubles=tuple(doubles),
-            claims=claims.count,
-            claim_faults=claims.faults,
-        )
+        return audit_in(connection)
+
+
+def audit_in(connection: Connection) -> Audit:
+    """The same on a connection that is open already."""
+    by_node, by_job, doubles = _add_up(connection)
+    differences = [*_of_nodes(connection, by_node), *_of_jobs(connection, by_job)]
+    claims = audit_claims(connection)
+    node_count = connection.execute(sa.select(sa.func.count()).select_from(node_usage))
+    return Audit(
+        revision=read_revision(connection),
+        nodes=node_count.scalar_one(),
+        pods=sum(total.pods for total in by_node.values()),
+        differences=tuple(differences),
+        doubles=tuple(doubles),
+        claims=claims.count,
+        claim_faults=claims.faults,
+        standing_faults=audit_standings(connection),
+    )
 
 
 def _add_up(connection: Connection) -> tuple[dict[str, _Sum], dict[str, _Sum], list[str]]:

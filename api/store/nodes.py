@@ -1,21 +1,24 @@
 """Nodes: read them, and say that they take no new pods."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection
 
 from api.schemas.spec import load_taints
+from api.store.bulk import among
 from api.store.engine import Database, Transaction, read_revision
 from api.store.errors import NotFound
 from api.store.inventory import import_inventory
 from api.store.paging import clamp, encode_cursor, page_of, str_cursor
 from api.store.rows import AnyRow, AnySelect
+from api.store.standing import open_faults, standing_from
 from api.store.tables import node_types, node_usage, nodes, pods
 from api.store.topology import load_labels, read_topology
 from api.store.views import NodeUsage, NodeView, Page
 from scheduler.model.lifecycle import LIVE_POD
 from scheduler.model.node import Health
+from scheduler.model.standing import NodeFault
 from scheduler.topology.tree import Topology
 
 __all__ = [
@@ -81,10 +84,21 @@ def list_nodes(
     )
 
 
+def read_nodes(
+    db: Database, connection: Connection, names: Collection[str] | None
+) -> list[NodeView]:
+    """Nodes by name as a snapshot has them; of these names alone if they are given."""
+    query = _select().order_by(nodes.c.name)
+    if names is not None:
+        query = query.where(among(connection, nodes.c.name, names))
+    view = _viewer(connection, read_topology(db, connection).topology)
+    return [view(row) for row in connection.execute(query)]
+
+
 def usage(db: Database) -> tuple[int, dict[str, NodeUsage]]:
     """The revision, and what is in use of every node by name; cheap."""
     columns = (node_usage.c.gpu_mask_all, node_usage.c.gpu_mask_used, node_usage.c.pods)
-    marks = (nodes.c.health, nodes.c.cordon_at, nodes.c.drain_at)
+    marks = (nodes.c.health, nodes.c.cordon_at, nodes.c.drain_at, nodes.c.quarantined_until)
     query = sa.select(nodes.c.name, *columns, *marks).join(
         node_usage, node_usage.c.node == nodes.c.name
     )
@@ -92,10 +106,8 @@ def usage(db: Database) -> tuple[int, dict[str, NodeUsage]]:
         revision = read_revision(connection)
         rows = connection.execute(query).all()
     return revision, {
-        name: NodeUsage(
-            name, all_, used, count, Health(health), aside_of(health, cordon_at, drain_at)
-        )
-        for name, all_, used, count, health, cordon_at, drain_at in rows
+        name: NodeUsage(name, all_, used, count, Health(health), _aside_of(health, *marks_of_node))
+        for name, all_, used, count, health, *marks_of_node in rows
     }
 
 
@@ -153,13 +165,17 @@ def uncordon_node(db: Database, name: str, *, now_s: float) -> NodeView:
     return db.grouped(work, now_s)
 
 
-def aside_of(health: str, cordon_at: float | None, drain_at: float | None) -> str | None:
-    """Why a node takes no new pods; None when it does. The machine's health comes first."""
+def _aside_of(
+    health: str, cordon_at: float | None, drain_at: float | None, quarantined_until: float | None
+) -> str | None:
+    """As the core's `aside_of`; quarantines that are over end a little later here."""
     if health != Health.HEALTHY:
         return health
     if drain_at is not None:
         return "draining"
-    return "cordoned" if cordon_at is not None else None
+    if cordon_at is not None:
+        return "cordoned"
+    return "quarantined" if quarantined_until is not None else None
 
 
 def _select() -> AnySelect:
@@ -188,14 +204,21 @@ def _members(topology: Topology, level: str, name: str) -> list[str]:
 
 def _viewer(connection: Connection, topology: Topology) -> Callable[[AnyRow], NodeView]:
     types = dict(connection.execute(sa.select(node_types.c.name, node_types.c.gpu)).all())
-    return lambda row: _view(row, topology, types)
+    of_nodes = open_faults(connection)
+    return lambda row: _view(row, topology, types, of_nodes)
 
 
-def _view(row: AnyRow, topology: Topology, gpu_of_type: Mapping[str, str]) -> NodeView:
+def _view(
+    row: AnyRow,
+    topology: Topology,
+    gpu_of_type: Mapping[str, str],
+    of_nodes: Mapping[str, tuple[NodeFault, ...]],
+) -> NodeView:
     r = row._mapping
     index = topology.node_index.get(r["name"])
     cordon = {"reason": r["cordon_reason"], "by": r["cordon_by"], "at": r["cordon_at"]}
-    drain = {"deadline": r["drain_deadline"], "at": r["drain_at"]}
+    drain = {"deadline": r["drain_deadline"], "at": r["drain_at"], "done": not r["pods"]}
+    drain |= {"reason": r["drain_why"], "by": r["drain_by"]}
     return NodeView(
         name=r["name"],
         type=r["type"],
@@ -213,6 +236,7 @@ def _view(row: AnyRow, topology: Topology, gpu_of_type: Mapping[str, str]) -> No
         cpu_milli=r["cpu_milli_all"],
         memory_mib=r["memory_mib_all"],
         revision=r["revision"],
+        standing=standing_from(row, of_nodes.get(r["name"], ())),
     )
 
 

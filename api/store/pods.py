@@ -62,7 +62,7 @@ def get_pod(db: Database, namespace: str, name: str) -> PodView:
         NotFound: If there is none.
     """
     with db.read() as connection:
-        return _newest(connection, namespace, name)
+        return newest_pod(connection, namespace, name)
 
 
 def report_pod(
@@ -99,10 +99,10 @@ def report_pod(
         )
 
     def work(tx: Transaction) -> PodView:
-        pod = _newest(tx.connection, namespace, name)
+        pod = newest_pod(tx.connection, namespace, name)
         _check_uid(pod, uid)
         _check_attempt(pod, attempt)
-        if _is_news(tx.connection, pod, state, exit_code):
+        if is_news(tx.connection, pod, state, exit_code):
             _write_report(tx, pod, state, exit_code)
         return pod
 
@@ -115,7 +115,7 @@ def report_known(tx: Transaction, pod: PodView, state: PodState, exit_code: int 
     Raises:
         Conflict: If it has ended otherwise, or was reported to.
     """
-    if _is_news(tx.connection, pod, state, exit_code):
+    if is_news(tx.connection, pod, state, exit_code):
         _write_report(tx, pod, state, exit_code)
 
 
@@ -160,7 +160,12 @@ def _cursor_of(row: AnyRow) -> str:
     return encode_cursor(r["job_age"], r["role_index"], r["pod_index"])
 
 
-def _newest(connection: Connection, namespace: str, name: str) -> PodView:
+def newest_pod(connection: Connection, namespace: str, name: str) -> PodView:
+    """The pod of that name of the newest job that has one.
+
+    Raises:
+        NotFound: If there is none.
+    """
     row = connection.execute(
         select_pods()
         .where(pods.c.namespace == namespace, pods.c.name == name)
@@ -189,8 +194,12 @@ def _check_attempt(pod: PodView, attempt: int) -> None:
         )
 
 
-def _is_news(connection: Connection, pod: PodView, state: PodState, exit_code: int | None) -> bool:
-    """Whether a report says more than what is known or reported already."""
+def is_news(connection: Connection, pod: PodView, state: PodState, exit_code: int | None) -> bool:
+    """Whether a report says more than what is known or reported already.
+
+    Raises:
+        Conflict: If the pod has ended otherwise, or was reported to.
+    """
     last = connection.execute(
         sa.select(facts.c.pod_state, facts.c.exit_code)
         .where(

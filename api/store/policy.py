@@ -1,5 +1,6 @@
 """The policy: what operators tune while the service runs."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 
 import sqlalchemy as sa
@@ -48,12 +49,7 @@ def put_policy(db: Database, body: dict[str, object], *, now_s: float) -> dict[s
     Raises:
         PolicyError: With a problem for each field that is unknown, ill-typed or out of range.
     """
-    unknown = sorted(set(body) - set(POLICY_FIELDS))
-    if unknown:
-        allowed = ", ".join(POLICY_FIELDS)
-        raise PolicyError(
-            Problem(name, f"there is no such field; allowed are {allowed}") for name in unknown
-        )
+    _check_known(body)
     wanted = _policy_of(body)
     with db.write(now_s) as tx:
         if wanted != read_policy(tx.connection):
@@ -68,6 +64,25 @@ def put_policy(db: Database, body: dict[str, object], *, now_s: float) -> dict[s
     return asdict(wanted)
 
 
+def changed_policy(before: Policy, changes: Mapping[str, object]) -> Policy:
+    """A policy with some fields changed.
+
+    Raises:
+        PolicyError: As `put_policy`.
+    """
+    _check_known(changes)
+    return _policy_of(asdict(before) | dict(changes))
+
+
+def _check_known(body: Mapping[str, object]) -> None:
+    unknown = sorted(set(body) - set(POLICY_FIELDS))
+    if unknown:
+        allowed = ", ".join(POLICY_FIELDS)
+        raise PolicyError(
+            Problem(name, f"there is no such field; allowed are {allowed}") for name in unknown
+        )
+
+
 def _policy_of(body: dict[str, object]) -> Policy:
     defaults = asdict(Policy())
     problems = [
@@ -77,14 +92,20 @@ def _policy_of(body: dict[str, object]) -> Policy:
     ]
     if problems:
         raise PolicyError(problems)
-    fields = {
-        n: float(v) if isinstance(v, int) and isinstance(defaults[n], float) else v
-        for n, v in body.items()
-    }
+    fields = {n: _as_kept(v, defaults[n]) for n, v in body.items()}
     return Policy(**fields)  # type: ignore[arg-type]  # kinds were checked against the defaults
 
 
+def _as_kept(value: object, default: object) -> object:
+    """A value of JSON as the policy has it."""
+    if isinstance(value, int) and isinstance(default, float):
+        return float(value)
+    return tuple(value) if isinstance(value, list) else value
+
+
 def _is_alike(value: object, default: object) -> bool:
+    if isinstance(default, tuple):
+        return isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
     if isinstance(default, float):
         return isinstance(value, int | float) and not isinstance(value, bool)
     return type(value) is type(default)

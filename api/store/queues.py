@@ -50,11 +50,17 @@ def put_queue(db: Database, queue: QueueRecord, *, now_s: float) -> tuple[QueueV
     """
 
     def work(tx: Transaction) -> tuple[QueueView, bool]:
-        there = read_queues(tx.connection)
-        _write(tx, queue, there)
-        return queue_view(tx.connection, queue.name), queue.name not in there
+        is_new = put_queue_in(tx, queue)
+        return queue_view(tx.connection, queue.name), is_new
 
     return db.grouped(work, now_s)
+
+
+def put_queue_in(tx: Transaction, queue: QueueRecord) -> bool:
+    """What `put_queue` does, in a transaction that also writes what goes with it; if it is new."""
+    there = read_queues(tx.connection)
+    _write(tx, queue, there)
+    return queue.name not in there
 
 
 def patch_queue(
@@ -94,16 +100,17 @@ def delete_queue(db: Database, name: str, *, now_s: float) -> None:
         NotFound: If there is none.
         Conflict: If it has jobs that have not ended or queues below it, or is the default one.
     """
+    db.grouped(lambda tx: delete_queue_in(tx, name), now_s)
 
-    def work(tx: Transaction) -> None:
-        there = read_queues(tx.connection)
-        if name not in there:
-            raise NotFound("queue", name)
-        _check_unused(tx.connection, name, there)
-        _emit(tx, "queue.deleted", name)
-        tx.connection.execute(sa.delete(queues).where(queues.c.name == name))
 
-    db.grouped(work, now_s)
+def delete_queue_in(tx: Transaction, name: str) -> None:
+    """What `delete_queue` does, in a transaction that also writes what goes with it."""
+    there = read_queues(tx.connection)
+    if name not in there:
+        raise NotFound("queue", name)
+    _check_unused(tx.connection, name, there)
+    _emit(tx, "queue.deleted", name)
+    tx.connection.execute(sa.delete(queues).where(queues.c.name == name))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """The world in memory: read whole from plain columns, then kept up by what changed since."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -8,25 +8,28 @@ import sqlalchemy as sa
 from sqlalchemy import Column, ColumnElement, Connection
 
 from api.schemas.spec import load_eviction, load_rules, load_spec
+from api.store.backlog import Backlog, head_select, is_long, next_part, of_these
+from api.store.bulk import among
 from api.store.claims import claim_of, read_claims
 from api.store.engine import Database
+from api.store.job_recovery import with_recovery
 from api.store.newest import newest, newest_open_fact
-from api.store.nodes import aside_of
 from api.store.pods import read_resources
 from api.store.policy import parse_policy, policy_body
 from api.store.queue_rows import read_queues
 from api.store.rows import AnyRow, AnySelect
+from api.store.standing import all_standings, changed_standings
 from api.store.tables import claims, counter, events, facts, jobs, nodes, pods, queues, windows
 from api.store.topology import map_revision_select, read_topology
 from api.store.windows import WINDOWS_GONE, read_windows
 from scheduler.cluster.world import World
-from scheduler.errors import InvariantError
 from scheduler.model.claim import Claim
 from scheduler.model.ids import ClaimId, JobId, NodeId, PodId
 from scheduler.model.job import JobSpec
 from scheduler.model.lifecycle import FINAL, LIVE_POD, JobState, PodState, Reason
 from scheduler.model.plan import Fact, FactKind, JobRecord, PodRecord
-from scheduler.policy import Policy
+from scheduler.model.standing import PLAIN
+from scheduler.policy import QUEUE_ORDERS, Policy
 from scheduler.topology.tree import Topology
 
 _JOB_COLUMNS = (
@@ -48,6 +51,7 @@ _JOB_COLUMNS = (
     jobs.c.held,
     jobs.c.evict,
     jobs.c.evicted_at,
+    jobs.c.recovery,
 )
 _POD_COLUMNS = (
     pods.c.uid,
@@ -65,7 +69,7 @@ _POD_COLUMNS = (
     pods.c.other,
     pods.c.exit_code,
 )
-_NODE_COLUMNS = (nodes.c.name, nodes.c.health, nodes.c.cordon_at, nodes.c.drain_at)
+_SPEC_COLUMNS = (*_JOB_COLUMNS, jobs.c.spec)
 Span: TypeAlias = tuple[int, int]
 """First and last revision. Both ends are given so that PostgreSQL, which knows nothing of a new
 table yet, expects few rows and goes by the index."""
@@ -81,7 +85,6 @@ _UNENDED = jobs.c.state.not_in(sorted(FINAL))
 
 
 # Built once: the loop asks these after every revision.
-_CHANGED_NODES = sa.select(*_NODE_COLUMNS).where(_between(nodes.c.revision))
 _CHANGED_PODS = sa.select(*_POD_COLUMNS).where(_between(pods.c.revision))
 _CHANGED_JOBS = (
     sa.select(
@@ -98,10 +101,15 @@ _OPEN_FACTS = sa.select(facts).where(facts.c.applied_at.is_(None)).order_by(fact
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A world and the policy of the same moment."""
+    """A world and the policy of the same moment.
+
+    Attributes:
+        backlog: The end of the line, if the world does not have it yet.
+    """
 
     world: World
     policy: Policy
+    backlog: Backlog | None = None
 
 
 def load_world(db: Database) -> World:
@@ -109,15 +117,24 @@ def load_world(db: Database) -> World:
     return load_snapshot(db).world
 
 
-def load_snapshot(db: Database, make_world: Callable[[Topology], World] = World) -> Snapshot:
-    """The same with the policy."""
+def load_snapshot(
+    db: Database, make_world: Callable[[Topology], World] = World, *, head_first: bool = False
+) -> Snapshot:
+    """The same with the policy.
+
+    Args:
+        head_first: Leave the end of a long line for later, see `read_part`.
+    """
     with db.read() as connection:
         news = _read_news(connection, -1)
+        policy = parse_policy(news.policy)
+        later = head_first and policy.order == QUEUE_ORDERS[0] and is_long(connection)
         world = make_world(read_topology(db, connection).topology)
-        _set_nodes(world, connection, (0, news.revision))
+        for name, standing in all_standings(connection).items():
+            world.put_node(name, standing)
         world.set_queues(read_queues(connection).values())
-        query = sa.select(*_JOB_COLUMNS, jobs.c.spec).where(_UNENDED).order_by(jobs.c.age)
-        for row in connection.execute(query):
+        everyone = sa.select(*_SPEC_COLUMNS).where(_UNENDED).order_by(jobs.c.age)
+        for row in connection.execute(head_select(_SPEC_COLUMNS) if later else everyone):
             world.put_job(_job_record(row, load_spec(row.spec)))
         # Live pods of jobs that ended hold their GPUs too, and their queues are charged for them.
         ended = sa.select(jobs.c.uid, jobs.c.queue).where(~_UNENDED, jobs.c.pods_live > 0)
@@ -128,10 +145,32 @@ def load_snapshot(db: Database, make_world: Callable[[Topology], World] = World)
         world.put_claims(read_claims(connection), ())
         world.set_windows(read_windows(connection))
         world.facts = _open_facts(connection)
-    policy = parse_policy(news.policy)
     world.paused = policy.paused
     world.revision = news.revision
-    return Snapshot(world, policy)
+    return Snapshot(world, policy, Backlog(news.revision) if later else None)
+
+
+def read_part(db: Database, world: World, backlog: Backlog) -> bool:
+    """Tell the world of a part of those who wait behind; whether that was the last."""
+    with db.read() as connection:
+        rows = next_part(connection, backlog, _SPEC_COLUMNS)
+        _learn(world, connection, [row for row in rows if row.uid not in world.jobs])
+    return backlog.is_read
+
+
+def _learn_of(world: World, connection: Connection, uids: Collection[str]) -> None:
+    """Tell the world of jobs that something is about before their turn to be read came."""
+    if uids:
+        _learn(world, connection, of_these(connection, uids, _SPEC_COLUMNS))
+
+
+def _learn(world: World, connection: Connection, rows: Sequence[AnyRow]) -> None:
+    """Take in jobs with the pods that they had."""
+    for row in rows:
+        world.put_job(_job_record(row, load_spec(row.spec)))
+    uids = [row.uid for row in rows]
+    had = sa.select(*_POD_COLUMNS).where(among(connection, pods.c.job_uid, uids))
+    world.put_pods([_pod_record(row) for row in connection.execute(had)])
 
 
 def follow(db: Database, world: World) -> bool:
@@ -154,6 +193,7 @@ def follow_with_policy(db: Database, world: World) -> Policy | None:
             _apply(db, connection, world, news)
         elif not (had_facts and not world.facts):
             return None
+        _learn_of(world, connection, {f.job for f in world.facts} - world.jobs.keys())
     policy = parse_policy(news.policy)
     world.paused = policy.paused
     world.revision = news.revision
@@ -176,9 +216,12 @@ def _apply(db: Database, connection: Connection, world: World, news: "_News") ->
         # Claims on nodes that are gone are deleted with them, and no row tells.
         homeless = (c.uid for c in world.claims.values() if c.node not in topology.node_index)
         world.put_claims((), list(homeless))
+        for name in [name for name in world.standing if name not in topology.node_index]:
+            world.put_node(name, PLAIN)
         world.set_topology(topology)
     if news.nodes:
-        _set_nodes(world, connection, span)
+        for name, standing in changed_standings(connection, *span).items():
+            world.put_node(name, standing)
     if news.queues or news.queue_gone:
         world.set_queues(read_queues(connection).values())
     if news.jobs:
@@ -247,11 +290,6 @@ def _happened(since: ColumnElement[int], *kinds: str) -> ColumnElement[bool]:
 _NEWS = _news_select()
 
 
-def _set_nodes(world: World, connection: Connection, span: Span) -> None:
-    for name, health, cordon_at, drain_at in connection.execute(_CHANGED_NODES, _bounds(span)):
-        world.set_node(name, aside=aside_of(health, cordon_at, drain_at))
-
-
 def _bounds(span: Span) -> dict[str, int]:
     return {"first": span[0], "last": span[1]}
 
@@ -269,6 +307,7 @@ def _changed_claims(connection: Connection, span: Span) -> tuple[list[Claim], li
 
 def _put_changed_jobs(world: World, connection: Connection, span: Span) -> None:
     """Jobs that changed; a spec is sent only where it is new or changed itself."""
+    unknown = []
     for row in connection.execute(_CHANGED_JOBS, _bounds(span)):
         known = world.jobs.get(row.uid)
         if row.state in FINAL:
@@ -280,8 +319,10 @@ def _put_changed_jobs(world: World, connection: Connection, span: Span) -> None:
         elif known is not None:
             spec_now = known.spec
         else:
-            raise InvariantError(f"job '{row.uid}' changed before it was known")
+            unknown.append(row.uid)
+            continue
         world.put_job(_job_record(row, spec_now))
+    _learn_of(world, connection, unknown)
 
 
 def _forget_deleted(world: World, connection: Connection, span: Span) -> None:
@@ -314,8 +355,9 @@ def _open_facts(connection: Connection) -> list[Fact]:
 def _job_record(row: AnyRow, spec: JobSpec) -> JobRecord:
     """A row that begins with `_JOB_COLUMNS`; by position, as a restart reads very many."""
     uid, state, age, reason, message, attempt, gpus_per_pod, node_type, broken, *later = row
-    submitted, bound, started, saved, could_start, expected, held, evict, evicted, *_ = later
-    return JobRecord(
+    submitted, bound, started, saved, could_start, expected, held, evict, *last = later
+    evicted, recovery, *_ = last
+    record = JobRecord(
         uid=JobId(uid),
         spec=spec,
         state=JobState(state),
@@ -336,6 +378,7 @@ def _job_record(row: AnyRow, spec: JobSpec) -> JobRecord:
         evict=load_eviction(evict),
         evicted_s=evicted,
     )
+    return with_recovery(record, recovery)
 
 
 def _pod_record(row: AnyRow) -> PodRecord:

@@ -99,7 +99,8 @@ node_types = sa.Table(
     sa.Column("body", sa.Text, nullable=False),
 )
 
-# places: as declared, by level; the effective ones come from the whole map.
+# places: as declared, by level; the effective ones come from the whole map. From health on: the
+# core's NodeStanding, see standing.py; drain_deadline: NULL = nothing leaves by force.
 nodes = sa.Table(
     "nodes",
     metadata,
@@ -114,6 +115,14 @@ nodes = sa.Table(
     sa.Column("cordon_at", sa.Double),
     sa.Column("drain_at", sa.Double),
     sa.Column("drain_deadline", sa.Double),
+    sa.Column("drain_why", sa.Text, nullable=False, server_default=""),
+    sa.Column("drain_by", sa.Text, nullable=False, server_default=""),
+    sa.Column("health_since", sa.Double, nullable=False, server_default="0"),
+    sa.Column("health_why", sa.Text, nullable=False, server_default=""),
+    sa.Column("fenced", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("has_agent", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("lemon", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("quarantined_until", sa.Double),
     sa.Column("revision", sa.BigInteger, nullable=False, index=True),
 )
 
@@ -192,7 +201,8 @@ usage_jobs = sa.Table(
 # comma-separated; '' for a parallel job.
 # pods_live, pods_running, gpus_held: kept by triggers on pods.
 # saved_*: the last checkpoint that the job told of. evict: the core's Eviction; NULL = stays.
-# hooks: who is told of the job, see hook_events.py; NULL = nobody.
+# hooks: who is told of the job, see hook_events.py; NULL = nobody. recovery: what faults and
+# crashes have left of it, see job_recovery.py; NULL = nothing.
 jobs = sa.Table(
     "jobs",
     metadata,
@@ -208,6 +218,7 @@ jobs = sa.Table(
     sa.Column("gpus_per_pod", sa.Integer, nullable=False, server_default="0"),
     sa.Column("node_type", sa.Text, nullable=False, server_default=""),
     sa.Column("search", sa.Text, nullable=False, server_default="exact"),
+    sa.Column("gap", sa.Double),
     sa.Column("verdict", sa.Text),
     sa.Column("broken", sa.Text, nullable=False, server_default="[]"),
     sa.Column("roles", sa.Text, nullable=False),
@@ -235,6 +246,7 @@ jobs = sa.Table(
     sa.Column("evict", sa.Text),
     sa.Column("evicted_at", sa.Double),
     sa.Column("hooks", sa.Text),
+    sa.Column("recovery", sa.Text),
     sa.Column(
         "holds_name",
         sa.Boolean,

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from api.schemas.spec import dump_eviction, dump_rules
+from api.store.job_recovery import dump_recovery
 from api.store.parts import Part
 from api.store.rows import AnyRow
 from scheduler.model.claim import Claim, ClaimWhy
@@ -12,6 +13,9 @@ from scheduler.model.plan import Eviction, JobMove, PodMove
 
 NODES_SHOWN = 32
 """Names of nodes in an event."""
+
+NODES_SAID = 4
+"""Names of nodes in a message."""
 
 _PURPOSE = {
     ClaimWhy.RESERVATION: "reserved for it",
@@ -47,7 +51,7 @@ def job_event(row: AnyRow, part: Part, pod_moves: list[PodMove]) -> Told:
         said = ", ".join(f"{r.group or 'part'} within {r.within}" for r in move.broken)
         return Told("job.rules", f"not kept: {said}" if said else "all rules are kept")
     if part.pods:
-        return Told("job.grown", f"{len(part.pods)} pods joined", _body(move, part))
+        return _arriving(part)
     if pod_moves:
         return Told("job.pods", _pods_message(pod_moves))
     if part.claims or part.claims_gone:
@@ -86,7 +90,7 @@ def _standing(row: AnyRow, move: JobMove, part: Part, pod_moves: list[PodMove]) 
     if move.evict is not None:
         body |= _eviction(move.evict) | {"pods_leaving": len(pod_moves)}
     if (move.state, move.attempt) != (old["state"], old["attempt"]):
-        return Told(f"job.{move.state}", _message(move, part), body)
+        return Told(f"job.{move.state}", _message(move, part, old["attempt"]), body)
     if (move.reason, move.message) != (old["reason"], old["message"]):
         return Told(f"job.{move.state}", move.message, body)
     if dump_eviction(move.evict) != old["evict"]:
@@ -108,10 +112,34 @@ def _forecast(row: AnyRow, move: JobMove) -> Told:
         return Told("job.forecast", f"expected to start at {at}", {"expected_start": at})
     if move.could_start_s != old["could_start_at"]:
         return Told("job.forecast", "it could start, and waits for a better place")
+    if dump_recovery(move) != old["recovery"]:
+        return Told("job.recovery", "what is known of its crashes and losses has changed")
     return NOTHING_TOLD
 
 
-def _message(move: JobMove, part: Part) -> str:
+def _arriving(part: Part) -> Told:
+    """Pods that start, or start anew, of a job that otherwise stands as it did."""
+    again = [pod for pod in part.pods if pod.attempt > 1]
+    body = _body(part.move, part)
+    if not again:
+        return Told("job.grown", f"{len(part.pods)} pods joined", body)
+    return Told("job.restarting", _anew(part), body | {"restarted": len(again)})
+
+
+def _anew(part: Part) -> str:
+    """`2 pods start anew, on n004, n005; 1 joined`."""
+    again = [pod for pod in part.pods if pod.attempt > 1]
+    names = list(dict.fromkeys(pod.node for pod in again))
+    more = f" and {len(names) - NODES_SAID} more" if len(names) > NODES_SAID else ""
+    joined = f"; {new} joined" if (new := len(part.pods) - len(again)) else ""
+    who = "1 pod starts" if len(again) == 1 else f"{len(again)} pods start"
+    return f"{who} anew, on {', '.join(names[:NODES_SAID])}{more}{joined}"
+
+
+def _message(move: JobMove, part: Part, attempt: int) -> str:
+    """What becomes of a job that was in this attempt."""
+    if move.attempt == attempt and any(pod.attempt > 1 for pod in part.pods):
+        return _anew(part)
     if move.state is JobState.BOUND and part.pods:
         node_count = len({pod.node for pod in part.pods})
         return f"{len(part.pods)} pods on {node_count} nodes"

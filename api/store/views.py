@@ -5,15 +5,18 @@ All times are Unix seconds (UTC); None = has not happened.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Generic, TypeVar
 
 from api.store.changes import NO_CHANGES, Changes
+from api.store.job_recovery import NOTHING_LEFT, Recovery
 from scheduler.model.job import JobSpec, Rule
 from scheduler.model.lifecycle import JobState, PodState, Reason
 from scheduler.model.node import Health, Taint
 from scheduler.model.plan import Eviction
 from scheduler.model.queue import QueueRecord
 from scheduler.model.resources import Resources
+from scheduler.model.standing import PLAIN, NodeStanding, aside_of
 
 Item = TypeVar("Item")
 
@@ -51,6 +54,8 @@ class JobView:
             suggests; 0 for roles.
         node_type: Of the placement; "" before.
         search: `exact` or `bounded`: how the last decision was found.
+        gap: Of a bounded one, the most by which another place could be faster, as a share of this
+            one's seconds; None where that is not known.
         age: Revision of the submission.
         body: The request as validated, defaults in.
         verdict: The last `NoFit` as plain values: never, code, message, rule {group, within, mode}
@@ -67,6 +72,8 @@ class JobView:
         expected_start_at: Forecast of its start; None while none is known.
         held: It may not start until it is released, or was asked not to.
         evict: How it leaves, while it does.
+        recovery: What faults and crashes have left of it.
+        lost: Pods on nodes that are lost.
     """
 
     uid: str
@@ -81,6 +88,7 @@ class JobView:
     gpus_per_pod: int
     node_type: str
     search: str
+    gap: float | None
     revision: int
     age: int
     submitted_at: float
@@ -102,6 +110,8 @@ class JobView:
     expected_start_at: float | None = None
     held: bool = False
     evict: Eviction | None = None
+    recovery: Recovery = NOTHING_LEFT
+    lost: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +150,12 @@ class NodeView:
     Attributes:
         gpu: Model; "" without GPUs.
         cordon: {"reason": str, "by": str, "at": float} or None.
-        drain: {"deadline": float | None, "at": float} or None.
+        drain: {"deadline": float | None, "at": float, "reason": str, "by": str, "done": bool} or
+            None; done: no pod is left.
         places: Effective place at every level but `node`; None where it has none.
         pods: Live ones.
         cpu_milli, memory_mib: Capacity; 0 = not known.
+        standing: The same as the core has it, with what is known beside: faults, why, since when.
     """
 
     name: str
@@ -162,11 +174,12 @@ class NodeView:
     cpu_milli: int
     memory_mib: int
     revision: int
+    standing: NodeStanding = PLAIN
 
     @property
     def is_usable(self) -> bool:
-        """Takes new pods: healthy, not cordoned, not draining."""
-        return self.health is Health.HEALTHY and self.cordon is None and self.drain is None
+        """Takes new pods: healthy, not cordoned, not draining, not in quarantine."""
+        return aside_of(self.standing, -inf) is None
 
 
 @dataclass(frozen=True, slots=True)

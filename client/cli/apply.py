@@ -1,4 +1,4 @@
-"""`yardctl apply`: inventories and jobs from files."""
+"""`yardctl apply`: inventories, queues and jobs from files."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ from client.cli.complaints import complain
 from client.cli.files import Content, Document, read_documents, read_raw
 from client.cli.import_report import report
 from client.cli.options import FilesOption, NamespaceOption, ServerOption
+from client.cli.queue_files import apply_queues, check_queues
 from client.cli.session import REFUSED, Session, open_session
 from client.cli.submit import NeverFits, in_namespace, submit_document
 from client.errors import ApiError, InputError
@@ -68,7 +69,11 @@ def apply(
     namespace: NamespaceOption = None,
     server: ServerOption = None,
 ) -> None:
-    """Import inventories and submit jobs; a file may hold several documents."""
+    """Import inventories, make or change queues, submit jobs; a file may hold several documents.
+
+    Queues go first, those above before those below. What a queue's document does not state takes
+    its default.
+    """
     session = open_session(ctx, server=server, namespace=namespace)
     how = How(format, _options(node_type, gpus, options or []), dry_run, prune)
     if format not in (None, PODYARD):
@@ -76,8 +81,10 @@ def apply(
     else:
         documents = read_documents(files, with_foreign=format is None)
     _check(session, documents, is_pruning=prune)
-    worst = 0
+    worst = apply_queues(session, documents, is_dry=dry_run)
     for document in documents:
+        if document.content is Content.QUEUE:
+            continue
         try:
             _apply_one(session, document, how)
         except (ApiError, InputError) as error:
@@ -109,7 +116,9 @@ def _options(node_type: str | None, gpus: int | None, others: Sequence[str]) -> 
 
 def _check(session: Session, documents: Sequence[Document], *, is_pruning: bool) -> None:
     """Refuse what would go wrong half-way, before anything is sent."""
-    inventories = [document for document in documents if document.content is not Content.JOB]
+    check_queues(documents)
+    others = (Content.JOB, Content.QUEUE)
+    inventories = [document for document in documents if document.content not in others]
     if is_pruning and len(inventories) != 1:
         # Each import with prune removes what it does not name: the nodes of the others.
         raise typer.BadParameter(

@@ -108,8 +108,15 @@ def node_columns(nodes: Sequence[Node]) -> list[Column[Node]]:
         Column("MEMORY-GIB", lambda node: node.get("memory_gib"), wide=True),
         Column("TAINTS", taints_text, wide=True),
         Column("LABELS", lambda node: labels_text(node.get("labels")), wide=True),
-        Column("REASON", lambda node: (node.get("cordoned") or {}).get("reason"), wide=True),
+        Column("REASON", _aside_reason, wide=True),
     ]
+
+
+def _aside_reason(node: Node) -> str | None:
+    """Why it is out of use: of its health, else of its drain, else of its cordon."""
+    drain = node.get("draining") or {}
+    reason = node.get("why") or drain.get("reason") or (node.get("cordoned") or {}).get("reason")
+    return str(reason) if reason else None
 
 
 def node_health(node: Node) -> str:
@@ -117,6 +124,8 @@ def node_health(node: Node) -> str:
     words = [node.get("health", "")]
     words += ["cordoned"] if node.get("cordoned") else []
     words += ["draining"] if node.get("draining") else []
+    words += ["quarantined"] if node.get("quarantined_until") else []
+    words += ["lemon"] if node.get("lemon") else []
     return ",".join(words)
 
 

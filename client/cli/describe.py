@@ -13,7 +13,7 @@ from client.cli.options import NamespaceOption, OutputOption, ServerOption
 from client.cli.output import write_object
 from client.cli.session import Session, open_session
 from client.cli.table import Column, T, Table, write_pairs
-from client.cli.text import age, clean, out, ranges, state_colour, until
+from client.cli.text import age, clean, count, out, ranges, state_colour, until
 from client.cli.verdict import reason_text, spread, verdict_pairs
 from client.shapes import Event, Job, Node, Pod, Queue
 
@@ -89,10 +89,7 @@ def _job_pairs(job: Job, pods: Sequence[Pod]) -> Iterator[tuple[str, object]]:
         yield "Message", job.get("message")
     yield from _way(job)
     yield "Queue", job.get("queue")
-    yield (
-        "Priority",
-        f"{job.get('priority')}{'' if job.get('preemptible', True) else ', not preemptible'}",
-    )
+    yield "Priority", ", ".join(_standing(job))
     yield "Shape", shape_text(job.get("spec") or {})
     yield "Rules", [_spec_rule(rule) for rule in _list_of(job.get("spec") or {}, "topology")]
     yield "GPUs", job.get("gpus")
@@ -116,6 +113,15 @@ def _job_pairs(job: Job, pods: Sequence[Pod]) -> Iterator[tuple[str, object]]:
             yield name, _when(stamp)
 
 
+def _standing(job: Job) -> Iterator[str]:
+    """Its priority, and what preemption does not do with it."""
+    yield str(job.get("priority"))
+    if not job.get("preemptible", True):
+        yield "not preemptible"
+    if not (job.get("spec") or {}).get("preempts", True):
+        yield "preempts nobody"
+
+
 def _way(job: Job) -> Iterator[tuple[str, object]]:
     """Whether it is held, when it may start, and how it leaves; nothing where nothing is so."""
     if job.get("held"):
@@ -126,8 +132,30 @@ def _way(job: Job) -> Iterator[tuple[str, object]]:
         deadline = f", until {leaves['deadline']}" if leaves.get("deadline") else ""
         why = f": {leaves['why']}" if leaves.get("why") else ""
         yield "Leaves", f"{leaves.get('step')}{deadline}, then {leaves.get('then')}{why}"
+    if lost := job.get("recovering"):
+        yield "Recovers", recovering_text(lost)
+    if crashes := job.get("crashes"):
+        yield "Crashes", crashes
     if saved := job.get("saved"):
         yield "Saved", f"step {saved.get('step')} at {saved.get('uri')}, {_when(saved.get('at'))}"
+
+
+def recovering_text(lost: Mapping[str, object]) -> str:
+    """`1 pod lost 2m ago; holds its place until ... (in 8m)`."""
+    parts = []
+    if lost.get("since"):
+        parts.append(f"{count(_int(lost.get('lost')), 'pod')} lost, since {lost['since']}")
+    if stamp := lost.get("hold_until"):
+        parts.append(f"holds its place until {stamp} ({until(str(stamp))})")
+    if stamp := lost.get("not_before"):
+        parts.append(f"starts anew {until(str(stamp))}, after a crash")
+    if lost.get("goes_first"):
+        parts.append("goes first in line")
+    return "; ".join(parts)
+
+
+def _int(value: object) -> int:
+    return value if isinstance(value, int) else 0
 
 
 def shape_text(spec: dict[str, object]) -> object:
@@ -208,18 +236,46 @@ def _node_pairs(node: Node) -> Iterator[tuple[str, object]]:
     for level, place in (node.get("domains") or {}).items():
         yield clean(level).capitalize(), place
     yield "Health", columns.node_health(node)
+    if node.get("why"):
+        yield "Since", f"{_when(node.get('since')) or '-'}: {node.get('why')}"
+    if node.get("fenced"):
+        yield "Fenced", "nothing runs there any more"
+    if stamp := node.get("quarantined_until"):
+        yield "Quarantined", f"until {stamp} ({until(stamp)})"
+    if node.get("lemon"):
+        yield "Lemon", "fails far more than others"
     if cordon := node.get("cordoned"):
-        by = f" by {cordon['by']}" if cordon.get("by") else ""
-        yield (
-            "Cordoned",
-            f"{age(cordon.get('at'))} ago{by}: {cordon.get('reason') or 'no reason given'}",
-        )
+        yield "Cordoned", _aside_text(cordon)
+    if drain := node.get("draining"):
+        yield "Draining", _drain_text(drain)
+    if faults := node.get("faults"):
+        yield "Faults", [fault_text(fault) for fault in faults]
     yield "GPU model", node.get("gpu")
     yield "GPUs", f"{node.get('gpus_free', 0)} free of {node.get('gpus', 0)}"
     yield "CPUs", node.get("cpus") or None
     yield "Memory", f"{node['memory_gib']:g} GiB" if node.get("memory_gib") else None
     yield "Labels", [f"{key}={value}" for key, value in (node.get("labels") or {}).items()]
     yield "Taints", [columns.taint_text(taint) for taint in node.get("taints") or []]
+
+
+def _aside_text(said: Mapping[str, object]) -> str:
+    by = f" by {said['by']}" if said.get("by") else ""
+    return f"{age(str(said.get('at')))} ago{by}: {said.get('reason') or 'no reason given'}"
+
+
+def _drain_text(said: Mapping[str, object]) -> str:
+    deadline = said.get("deadline")
+    limit = f"by force {until(str(deadline))}" if deadline else "never by force"
+    return f"{_aside_text(said)}; {'it is empty' if said.get('done') else limit}"
+
+
+def fault_text(fault: Mapping[str, object]) -> str:
+    """`xid_79 of GPU 3 (id 812), 5m ago: seen in the kernel log`."""
+    gpus = fault.get("gpus")
+    of = f" of GPU {ranges(gpus)}" if isinstance(gpus, list) and gpus else ""
+    of += f" of rail {fault['rail']}" if fault.get("rail") is not None else ""
+    said = f": {fault['message']}" if fault.get("message") else ""
+    return f"{fault.get('code')}{of} (id {fault.get('id')}), {age(str(fault.get('at')))} ago{said}"
 
 
 def _pods_on_node() -> list[Column[Pod]]:

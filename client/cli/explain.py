@@ -1,6 +1,7 @@
 """`yardctl explain`: why a job waits, and what would help."""
 
 from collections.abc import Iterator
+from typing import Annotated
 
 import typer
 
@@ -30,6 +31,9 @@ def explain(
     ctx: typer.Context,
     *,
     job: JobArgument,
+    at: Annotated[
+        int | None, typer.Option(min=0, help="As of this revision, from the decision log.")
+    ] = None,
     output: OutputOption = None,
     namespace: NamespaceOption = None,
     server: ServerOption = None,
@@ -37,13 +41,25 @@ def explain(
     """Say why a job waits: what it lacks and where, who holds that, and what would help."""
     session = open_session(ctx, server=server, namespace=namespace, output=output)
     where = session.job_name(job)
-    verdict = session.client.explain(*where)
+    verdict = session.client.explain(*where, at=at)
     if session.data_output is not None:
         write_object(verdict, session.data_output)
+    elif at is not None:
+        write_past(f"{where[0]}/{where[1]}", at, verdict)
     else:
         found = session.client.job(*where)
         nodes = _nodes(session, verdict) if found.get("state") in WAITING else []
         write_explanation(found, verdict, nodes)
+
+
+def write_past(name: str, at: int, verdict: Verdict) -> None:
+    """Write a verdict of the past: nodes are not drawn, as they are others by now."""
+    out(clean(f"job '{name}' as of revision {at}"))
+    out(clean(f"  {without_aside(reason_text(verdict))}"))
+    write_pairs(fact_pairs(verdict, with_aside=True), indent="  ")
+    width = width_of_output()
+    _write(draw_holders(verdict.get("holders") or []))
+    _write(draw_changes(verdict.get("changes") or [], name, width))
 
 
 def write_explanation(job: Job, verdict: Verdict, nodes: list[Node]) -> None:

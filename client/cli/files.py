@@ -21,18 +21,35 @@ HEAD_BYTES = 65_536
 
 _OURS = re.compile(
     rb"\A\s*\Z"  # nothing at all; told here
-    rb"|^(?:name|parallelism|roles|levels|node_types|scale_up)[ \t]*:"
+    rb"|^(?:name|parallelism|roles|levels|node_types|scale_up|queues)[ \t]*:"
     rb'|[{,]\s{0,80}"(?:parallelism|roles|levels|node_types)"\s*:'
-    rb'|\A\s*\{\s*"(?:name|nodes)"\s*:',
+    rb'|\A\s*\{\s*"(?:name|nodes|queues)"\s*:',
     re.MULTILINE,
 )
 _NODES = re.compile(rb"^nodes[ \t]*:", re.MULTILINE)
 _MODEL = re.compile(rb"^(?:blocks|switches)[ \t]*:", re.MULTILINE)
 
 
+QUEUE_DEFAULTS: Mapping[str, object] = {
+    "parent": None,
+    "quota_gpus": None,
+    "limit_gpus": None,
+    "quota_by_model": {},
+    "limit_by_model": {},
+    "weight": 1.0,
+    "max_priority": None,
+    "max_pending": None,
+    "namespaces": [],
+    "closed": False,
+}
+"""Fields by which a queue is told, and what holds where they are not stated: as the service has
+it for `PUT /v1/queues/{name}`."""
+
+
 class Content(Enum):
     JOB = auto()
     INVENTORY = auto()
+    QUEUE = auto()
     WHATIF = auto()
     """Jobs and changes as `/v1/whatif` takes them."""
     FOREIGN = auto()
@@ -93,7 +110,7 @@ def read_documents(
         with_whatif: Take what has `changes`, or `jobs`, for the body of a what-if.
 
     Raises:
-        InputError: If a file is not YAML, or a document is neither a job nor an inventory.
+        InputError: If a file is not YAML, or a document is no job, inventory or queue.
     """
     return [
         document
@@ -118,11 +135,31 @@ def _documents(name: str, raw: bytes, *, with_whatif: bool) -> list[Document]:
     if not values:
         raise InputError(f"{name}: nothing in it")
     if len(values) == 1:
-        return [_document(name, values[0], raw, with_whatif=with_whatif)]
-    return [
-        _document(f"{name} document {number}", value, None, with_whatif=with_whatif)
-        for number, value in enumerate(values, 1)
-    ]
+        return _queues(name, values[0]) or [
+            _document(name, values[0], raw, with_whatif=with_whatif)
+        ]
+    found: list[Document] = []
+    for number, value in enumerate(values, 1):
+        source = f"{name} document {number}"
+        queues = _queues(source, value)
+        found += queues or [_document(source, value, None, with_whatif=with_whatif)]
+    return found
+
+
+def _queues(source: str, value: object) -> list[Document]:
+    """The queues of a document that is nothing but a list of them, under `queues`."""
+    if not isinstance(value, dict) or list(value) != ["queues"]:
+        return []
+    items = value["queues"]
+    if not isinstance(items, list) or not items:
+        raise InputError(f"{source}: queues: a list of queues is needed, not a {_kind(items)}")
+    found = []
+    for number, item in enumerate(items):
+        at = f"{source} queues[{number}]"
+        if not isinstance(item, dict):
+            raise InputError(f"{at}: a queue is a mapping, not a {_kind(item)}")
+        found.append(Document(at, Content.QUEUE, item))
+    return found
 
 
 def _document(source: str, value: object, raw: bytes | None, *, with_whatif: bool) -> Document:
@@ -132,12 +169,15 @@ def _document(source: str, value: object, raw: bytes | None, *, with_whatif: boo
         return Document(source, Content.WHATIF, value)
     if "name" in value and ("parallelism" in value or "roles" in value):
         return Document(source, Content.JOB, value)
+    if "name" in value and (value.get("kind") == "Queue" or QUEUE_DEFAULTS.keys() & value.keys()):
+        fields = {key: field for key, field in value.items() if key != "kind"}
+        return Document(source, Content.QUEUE, fields)
     if "levels" in value or "nodes" in value:
         return Document(source, Content.INVENTORY, value, raw)
     keys = ", ".join(map(str, list(value)[:6]))
     raise InputError(
         f"{source}: neither a job ('name' with 'parallelism' or 'roles') nor an inventory "
-        f"('levels' and 'nodes'); its keys are {keys}"
+        f"('levels' and 'nodes') nor a queue ('name' with 'kind: Queue'); its keys are {keys}"
     )
 
 

@@ -10,18 +10,24 @@ from typer.core import TyperGroup
 
 from client.cli import (
     apply,
+    context,
     control,
     delete,
     deliveries,
     describe,
+    drain,
     events,
     explain,
+    faults,
     get,
+    logs,
     nodes,
     placement,
     queue,
     reserve,
+    spares,
     submit,
+    top,
     tree,
     usage,
     whatif,
@@ -112,10 +118,17 @@ app.command("delete")(delete.delete)
 app.command("placement")(placement.placement)
 app.command("explain")(explain.explain)
 app.command("tree")(tree.tree)
+app.command("top")(top.top)
 app.command("whatif")(whatif.whatif)
 app.command("cordon")(nodes.cordon)
 app.command("uncordon")(nodes.uncordon)
+app.command("drain")(drain.drain)
+app.command("undrain")(drain.undrain)
+app.command("fence")(drain.fence)
+app.add_typer(faults.app)
+app.command("spares")(spares.spares)
 app.command("events")(events.events)
+app.command("logs")(logs.logs)
 app.command("hold")(control.hold)
 app.command("release")(control.release)
 app.command("suspend")(control.suspend)
@@ -124,6 +137,7 @@ app.command("requeue")(control.requeue)
 app.command("reserve")(reserve.reserve)
 app.command("retry-delivery")(deliveries.retry_delivery)
 app.add_typer(queue.app)
+app.add_typer(context.app)
 app.command("usage")(usage.usage)
 
 

@@ -31,7 +31,7 @@ def cordon(
 ) -> None:
     """Keep new pods off nodes; those that run there stay."""
     session = open_session(ctx, server=server, output=output)
-    _each(session, names, lambda name: session.client.cordon(name, reason), "cordoned")
+    each(session, names, lambda name: session.client.cordon(name, reason), "cordoned")
 
 
 def uncordon(
@@ -43,10 +43,10 @@ def uncordon(
 ) -> None:
     """Let nodes take new pods again."""
     session = open_session(ctx, server=server, output=output)
-    _each(session, names, session.client.uncordon, "uncordoned")
+    each(session, names, session.client.uncordon, "uncordoned")
 
 
-def _each(session: Session, names: Sequence[str], change: Callable[[str], Node], done: str) -> None:
+def each(session: Session, names: Sequence[str], change: Callable[[str], Node], done: str) -> None:
     """Change every node, going on after one that is refused."""
     worst = 0
     for text in names:

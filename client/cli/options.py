@@ -12,7 +12,7 @@ ServerOption = Annotated[
         "--server",
         "-s",
         metavar="URL",
-        help="Address of the service; else PODYARD_SERVER, else http://127.0.0.1:8080.",
+        help="Address of the service; else PODYARD_SERVER, the context, http://127.0.0.1:8080.",
     ),
 ]
 NamespaceOption = Annotated[
@@ -21,7 +21,7 @@ NamespaceOption = Annotated[
         "--namespace",
         "-n",
         metavar="NAME",
-        help="Namespace; else PODYARD_NAMESPACE, else 'default'.",
+        help="Namespace; else PODYARD_NAMESPACE, the context's, 'default'.",
     ),
 ]
 AllNamespacesOption = Annotated[

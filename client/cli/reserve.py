@@ -1,20 +1,17 @@
 """`yardctl reserve`: nodes that people keep for themselves for a time."""
 
-import re
 from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
+from client.cli.lengths import length_s
 from client.cli.options import OutputOption, ServerOption
 from client.cli.output import Output
 from client.cli.session import open_session
 from client.cli.submit import write_document
 from client.cli.text import clean, count, now_s, out
 from client.shapes import Reservation
-
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_LENGTH = re.compile(r"([0-9]{1,9})([smhd])")
 
 
 def reserve(
@@ -94,7 +91,7 @@ def _times(start: str | None, end: str | None, length: str | None) -> dict[str, 
     if end is not None:
         ends_s = _time(end, "--end")
     else:
-        ends_s = (now_s() if starts_s is None else starts_s) + _seconds(length or "", "--for")
+        ends_s = (now_s() if starts_s is None else starts_s) + length_s(length or "", "--for")
     times: dict[str, object] = {"ends_at": _stamp(ends_s)}
     return times if starts_s is None else times | {"starts_at": _stamp(starts_s)}
 
@@ -102,7 +99,7 @@ def _times(start: str | None, end: str | None, length: str | None) -> dict[str, 
 def _time(text: str, option: str) -> float:
     """Unix seconds of a time, in the zone of this machine if it names none, or of `+2h`."""
     if text.startswith("+"):
-        return now_s() + _seconds(text[1:], option)
+        return now_s() + length_s(text[1:], option)
     try:
         return datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError):
@@ -110,13 +107,6 @@ def _time(text: str, option: str) -> float:
             f"{option}: '{text}' is no time; write 2026-12-01T10:00, with a zone such as Z or "
             "+01:00 if it is not yours, or +2h"
         ) from None
-
-
-def _seconds(text: str, option: str) -> float:
-    found = _LENGTH.fullmatch(text)
-    if found is None or int(found[1]) == 0:
-        raise typer.BadParameter(f"{option}: '{text}' is no length of time; write 90m, 4h or 2d")
-    return float(int(found[1]) * _UNITS[found[2]])
 
 
 def _stamp(at_s: float) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from client.cli.output import Output
+from client.contexts import Context, load_contexts
 
 if TYPE_CHECKING:
     from client.http import Client
@@ -64,7 +65,8 @@ class Session:
     @property
     def given_namespace(self) -> str | None:
         """The namespace the caller named; None = none."""
-        return self.options.namespace or os.environ.get("PODYARD_NAMESPACE") or None
+        given = self.options.namespace or os.environ.get("PODYARD_NAMESPACE")
+        return given or self.context.namespace or None
 
     @property
     def namespace(self) -> str:
@@ -76,10 +78,16 @@ class Session:
         return None if self.options.all_namespaces else self.namespace
 
     @cached_property
+    def context(self) -> Context:
+        """What was chosen with `yardctl context`; empty where nothing was."""
+        return load_contexts().chosen()
+
+    @cached_property
     def client(self) -> "Client":
         from client.http import DEFAULT_SERVER, Client
 
-        server = self.options.server or os.environ.get("PODYARD_SERVER") or DEFAULT_SERVER
+        given = self.options.server or os.environ.get("PODYARD_SERVER")
+        server = given or self.context.server or DEFAULT_SERVER
         client = Client(server, token=os.environ.get("PODYARD_TOKEN") or None)
         self.on_close(client.close)
         return client

@@ -57,7 +57,7 @@ def create(
     for document in documents:
         if document.content is not Content.JOB:
             raise InputError(
-                f"{document.source}: not a job; an inventory is imported with yardctl apply"
+                f"{document.source}: not a job; inventories and queues are for yardctl apply"
             )
         in_namespace(session, document)
     worst, jobs = 0, []

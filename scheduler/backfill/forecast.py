@@ -10,6 +10,7 @@ from scheduler.model.job import JobSpec
 from scheduler.model.lifecycle import JobState, PodState
 from scheduler.model.placement import Placement
 from scheduler.model.plan import JobRecord, PodRecord
+from scheduler.order.use import least_use
 from scheduler.place.fits import Fit
 from scheduler.place.search import place
 
@@ -62,15 +63,22 @@ def ending_of(job: JobRecord, pods: Sequence[PodRecord], now_s: float) -> list[E
 
 
 def forecast(
-    world: World, spec: JobSpec, endings: Sequence[Ending], *, also_unknown: bool
+    world: World,
+    spec: JobSpec,
+    endings: Sequence[Ending],
+    *,
+    also_unknown: bool,
+    by_s: float = 0.0,
 ) -> Forecast | None:
-    """The earliest start, by halving the row of endings: more free GPUs never make a gang fit less.
+    """The earliest start: more free GPUs never make a gang fit less, so few ends are looked at.
 
     The trial is left as it was; what other claims keep in it stays kept.
 
     Args:
         also_unknown: Should known ends not suffice, count on unknown ones too: jobs that run
             longer than they said first, then those that have run longest.
+        by_s: Should it suffice to wait for who ends by then, count on all of them: the place is
+            the best of what they leave.
 
     Returns:
         None when the ends looked at do not make room.
@@ -78,11 +86,11 @@ def forecast(
     known = sorted(
         (e for e in endings if e.at_s is not None), key=lambda e: (e.at_s or 0.0, e.job.uid)
     )
-    found = _earliest(world, spec, known)
+    found = _earliest(world, spec, known, by_s)
     if found is not None or not also_unknown:
         return found
     unknown = sorted((e for e in endings if e.at_s is None), key=_likely_first)
-    return _earliest(world, spec, [*known, *unknown]) if unknown else None
+    return _earliest(world, spec, [*known, *unknown], 0.0) if unknown else None
 
 
 def _likely_first(ending: Ending) -> tuple[bool, float, str]:
@@ -90,15 +98,20 @@ def _likely_first(ending: Ending) -> tuple[bool, float, str]:
     return (job.spec.duration_s is None, job.since_s or 0.0, job.uid)
 
 
-def _earliest(world: World, spec: JobSpec, row: Sequence[Ending]) -> Forecast | None:
+def _earliest(world: World, spec: JobSpec, row: Sequence[Ending], by_s: float) -> Forecast | None:
     mark = world.trial.mark()
     try:
         gone = _Prefix(world.trial, [_held(world, ending) for ending in row])
         fit = Fit(world.trial, spec)
-        gone.move_to(len(row))
-        if not fit.now():
-            return None
-        low, high = 0, len(row)
+        low = high = _at_least(world, spec, row)
+        step = 1
+        gone.move_to(high)
+        # Mostly as soon as there are enough GPUs: from there on in steps that grow, then halving.
+        while not fit.now():
+            if high == len(row):
+                return None
+            low, high, step = high + 1, min(len(row), high + step), 2 * step
+            gone.move_to(high)
         while low < high:
             middle = (low + high) // 2
             gone.move_to(middle)
@@ -106,6 +119,8 @@ def _earliest(world: World, spec: JobSpec, row: Sequence[Ending]) -> Forecast | 
                 high = middle
             else:
                 low = middle + 1
+        while high < len(row) and (at_s := row[high].at_s) is not None and at_s <= by_s:
+            high += 1
         gone.move_to(high)
         placement = place(world.trial, spec)
     finally:
@@ -113,6 +128,21 @@ def _earliest(world: World, spec: JobSpec, row: Sequence[Ending]) -> Forecast | 
     if not isinstance(placement, Placement):
         return None
     return _forecast(world, placement, row[:high])
+
+
+def _at_least(world: World, spec: JobSpec, row: Sequence[Ending]) -> int:
+    """How many of these must have ended before there are as many GPUs as the gang needs at least.
+
+    GPUs that it could not have for another reason are counted too.
+    """
+    sizes = [sizes.world for sizes in spec.all_sizes()]
+    need = min(sizes) if sizes else least_use(spec).gpu_count
+    have = sum(mask.bit_count() for mask in world.table.free)
+    for count, ending in enumerate(row):
+        if have >= need:
+            return count
+        have += sum(pod.gpu_mask.bit_count() for pod in ending.pods)
+    return len(row)
 
 
 def _held(world: World, ending: Ending) -> list[Held]:

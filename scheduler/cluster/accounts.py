@@ -14,11 +14,16 @@ from scheduler.topology.tree import Topology
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What a cluster has in all, used or not; 0 = not known."""
+    """What a cluster has in all, used or not; 0 = not known.
+
+    Attributes:
+        by_model: GPU model -> GPUs.
+    """
 
     gpus: int = 0
     cpu_milli: int = 0
     memory_mib: int = 0
+    by_model: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -100,10 +105,14 @@ class Accounts:
         kinds = Counter(kind.name for kind in topology.types)
         self.models = tuple(sorted({kind.gpu for kind in topology.kinds if kind.gpus}))
         known = [(kind, kinds[kind.name]) for kind in topology.kinds]
+        by_model: dict[str, int] = {}
+        for kind, n in known:
+            by_model[kind.gpu] = by_model.get(kind.gpu, 0) + n * kind.gpus
         self.capacity = Capacity(
             sum(n * kind.gpus for kind, n in known),
             sum(n * kind.capacity.cpu_milli for kind, n in known),
             sum(n * kind.capacity.memory_mib for kind, n in known),
+            by_model,
         )
 
     def by_duration(

@@ -55,6 +55,16 @@ class Buckets:
         """How many domains have exactly this count, one that occurs."""
         return self._sizes[count]
 
+    def hold(self, groups: int, each: int) -> bool:
+        """Whether so many groups that take so much each find a domain each, several in one too."""
+        for count in reversed(self.counts):
+            if count < each:
+                return False
+            groups -= count // each * self._sizes[count]
+            if groups <= 0:
+                return True
+        return False
+
     def members(self, count: int) -> Iterator[int]:
         """Indices of the domains with exactly this count, one that occurs; ascending."""
         masks = self.masks[count]

@@ -4,7 +4,7 @@ GPUs are held by pods or kept by claims. A claim may keep GPUs that a pod still 
 leaves they are not free but *vacant*, and only whoever the claim is for may have them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from scheduler.errors import invariant
@@ -36,6 +36,10 @@ class NodeTable:
         exclusive: Nodes that one job has to itself.
         own: Nodes of the job that is being placed, which it may share with itself.
         aside: Why the node takes no new pods, or None.
+        dead_rails: Node index -> mask of its dead rails, of nodes that have any: those of the map
+            and those learnt since.
+        rails_changed: How often that changed.
+        lemons: Nodes that have far more faults than their like; large gangs keep off them.
         log: Node indices in the order they were edited; `log_start` is the number of the first
             entry.
     """
@@ -52,6 +56,9 @@ class NodeTable:
         self.pod_count = [0] * topology.node_count
         self.exclusive: set[int] = set()
         self.own: set[int] = set()
+        self.dead_rails: dict[int, int] = dict(topology.dead_rails)
+        self.rails_changed = 0
+        self.lemons: set[int] = set()
         self.log: list[int] = []
         self.log_start = 0
 
@@ -121,6 +128,28 @@ class NodeTable:
     def set_aside(self, node: int, reason: str | None) -> None:
         if self.aside[node] != reason:
             self.aside[node] = reason
+            self._touch(node)
+
+    def set_lemon(self, node: int, *, is_one: bool) -> None:
+        if is_one != (node in self.lemons):
+            (self.lemons.add if is_one else self.lemons.discard)(node)
+            self._touch(node)
+
+    def set_dead_rails(self, rails: Mapping[int, int]) -> None:
+        """Say which rails of some nodes are dead beside those that the map tells of.
+
+        Args:
+            rails: Node index -> mask; 0 = none but those of the map.
+        """
+        for node, mask in rails.items():
+            now = mask | self.topology.dead_rails.get(node, 0)
+            if now == self.dead_rails.get(node, 0):
+                continue
+            if now:
+                self.dead_rails[node] = now
+            else:
+                del self.dead_rails[node]
+            self.rails_changed += 1
             self._touch(node)
 
     def changed_since(self, version: int) -> Iterable[int] | None:

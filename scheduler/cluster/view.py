@@ -5,7 +5,7 @@ A decision reads only these counts; nodes and GPUs are looked at once a place is
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scheduler.cluster.buckets import Buckets
 from scheduler.cluster.floors import Floors, Units
@@ -32,6 +32,7 @@ class Shape:
         dead_allowed: Rails that may be dead where the pod's GPUs are, as a mask; None = any.
         clean: Only nodes without a `PreferNoSchedule` taint that is not tolerated.
         exclusive: Only nodes that no other job uses.
+        large: Of a large gang: no lemons.
     """
 
     node_type: str | None = None
@@ -46,7 +47,17 @@ class Shape:
     dead_allowed: int | None = None
     clean: bool = False
     exclusive: bool = False
+    large: bool = False
 
+    def for_gang_of(self, table: NodeTable, pods: int) -> "Shape":
+        """The same for a gang of so many pods: one bad node costs a large one too much."""
+        if not table.lemons or pods < LARGE_GANG:
+            return self
+        return replace(self, large=True)
+
+
+LARGE_GANG = 8
+"""Pods from which on a gang keeps off nodes that fail far more often than their like."""
 
 FLOORS_LIMIT = 32
 """Sets of units whose capacities are kept for one shape; the one used longest ago goes first."""
@@ -82,7 +93,8 @@ class View:
         self._why_count: Counter[str] = Counter()
         self._why_stale: set[int] = set()
         self.eligible = _eligible(table, shape)
-        self.barred = _barred_gpus(table.topology, shape)
+        self.barred = _barred_gpus(table, shape)
+        self._rails_seen = table.rails_changed
         self._never_here: Counter[str] | None = None
         kind = next((t for t in self.topology.kinds if t.name == shape.node_type), None)
         self.takes_whole_nodes = kind is not None and kind.gpus == shape.gpus
@@ -169,6 +181,10 @@ class View:
 
     def sync(self) -> None:
         """Take account of every edit since the last call."""
+        if self._rails_seen != self.table.rails_changed:
+            # Nodes that lost a rail or have it back are among those that were edited.
+            self.barred = _barred_gpus(self.table, self.shape)
+            self._rails_seen = self.table.rails_changed
         changed = self.table.changed_since(self.version)
         if changed is None:
             self._fill()
@@ -188,7 +204,7 @@ class View:
         """(node, slots) of eligible nodes."""
         table, shape, gpus = self.table, self.shape, self.shape.gpus
         is_plain = shape.single and gpus and not shape.mask and shape.resources.is_zero()
-        if not is_plain or self.barred or shape.exclusive or table.exclusive:
+        if not is_plain or self.barred or shape.exclusive or table.exclusive or shape.large:
             return [(node, self._slots_of(node)) for node in nodes]
         # Most gangs ask for GPUs alone; a call for each node would take most of the time.
         free, aside = table.free, table.aside
@@ -263,6 +279,8 @@ class View:
         table, shape = self.table, self.shape
         if not self.eligible[node] or table.aside[node] is not None:
             return 0
+        if shape.large and node in table.lemons:
+            return 0
         alone = shape.exclusive or table.exclusive
         if alone and table.keeps_out(node, exclusive=shape.exclusive):
             return 0
@@ -290,6 +308,8 @@ class View:
 
     def _why_full(self, node: int) -> str:
         table, shape = self.table, self.shape
+        if shape.large and node in table.lemons:
+            return "lemon"
         if table.keeps_out(node, exclusive=shape.exclusive):
             return "used_by_others" if shape.exclusive else "exclusive"
         if slots_on(table, shape, node, self.free(node)):
@@ -364,13 +384,13 @@ def _soft(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> boo
     )
 
 
-def _barred_gpus(topology: Topology, shape: Shape) -> dict[int, int]:
+def _barred_gpus(table: NodeTable, shape: Shape) -> dict[int, int]:
     """Node -> GPUs whose rail is dead, where the shape may not have such."""
     if shape.dead_allowed is None or not shape.gpus:
         return {}
     found = {
-        node: gpus_on(topology.types[node], rails & ~shape.dead_allowed)
-        for node, rails in topology.dead_rails.items()
+        node: gpus_on(table.topology.types[node], rails & ~shape.dead_allowed)
+        for node, rails in table.dead_rails.items()
     }
     return {node: gpus for node, gpus in found.items() if gpus}
 

@@ -13,7 +13,8 @@ IN_LINE = frozenset({JobState.PENDING, JobState.RESERVED, JobState.RECOVERING})
 """States of gangs that wait for a place; a gang in recovery does so for what it lost."""
 
 Class: TypeAlias = tuple[int, int]
-"""Priority, negated; 0 for a gang in recovery, else 1. Smaller goes first, whatever its queue."""
+"""Priority, negated; 0 for a gang in recovery, or that gave up its place after a fault, else 1.
+Smaller goes first, whatever its queue."""
 
 Entry: TypeAlias = tuple[int, int, float, int, JobId]
 """The class in two, what the policy orders by, the age, the uid."""
@@ -22,8 +23,13 @@ Lines: TypeAlias = dict[Class, dict[str, list[Entry]]]
 
 
 def is_in_line(job: JobRecord) -> bool:
-    """Whether a cycle is to find it a place."""
-    return job.state in IN_LINE and not job.held
+    """Whether a cycle is to find it a place. Holding back a gang that has one does not count."""
+    return job.state in IN_LINE and (not job.held or job.state is JobState.RECOVERING)
+
+
+def goes_before(job: JobRecord) -> bool:
+    """Whether it goes before all others of its priority, since it lost its place to a fault."""
+    return job.state is JobState.RECOVERING or job.goes_first
 
 
 class Waiting(ABC):
@@ -110,8 +116,7 @@ class ByQueue(Waiting):
         return job.spec.queue
 
     def entry(self, job: JobRecord) -> Entry:
-        recovering = job.state is JobState.RECOVERING
-        return (-job.spec.priority, 0 if recovering else 1, 0.0, job.age, job.uid)
+        return (-job.spec.priority, 0 if goes_before(job) else 1, 0.0, job.age, job.uid)
 
 
 class ByDuration(Waiting):
@@ -136,9 +141,8 @@ class ByDuration(Waiting):
         return ""
 
     def entry(self, job: JobRecord) -> Entry:
-        recovering = job.state is JobState.RECOVERING
         due = due_s(job, self.ageing, self.assumed_s)
-        return (-job.spec.priority, 0 if recovering else 1, due, job.age, job.uid)
+        return (-job.spec.priority, 0 if goes_before(job) else 1, due, job.age, job.uid)
 
 
 def due_s(job: JobRecord, ageing: float, assumed_s: float) -> float:

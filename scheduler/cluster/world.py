@@ -1,22 +1,29 @@
 """What the runner knows: the map, what is used of it, every unfinished job, and facts to apply."""
 
 from collections.abc import Hashable, Iterable, Mapping
+from math import inf
+from typing import TypeVar
 
 from scheduler.cluster.accounts import Accounts
 from scheduler.cluster.nodes import Held, NodeTable
 from scheduler.cluster.trial import Trial
-from scheduler.cluster.waiting import IN_LINE
+from scheduler.cluster.waiting import is_in_line
 from scheduler.model.claim import Claim, Window
 from scheduler.model.ids import ClaimId, JobId, NodeId, PodId
 from scheduler.model.job import JobSpec
-from scheduler.model.lifecycle import FINAL, JobState
+from scheduler.model.lifecycle import FINAL, JobState, Reason
 from scheduler.model.placement import NoFit
 from scheduler.model.plan import Fact, JobRecord, PodRecord
 from scheduler.model.queue import QueueRecord
+from scheduler.model.resources import full_mask
+from scheduler.model.standing import PLAIN, NodeStanding, aside_of, standing_of_word
+from scheduler.topology.dead_rails import rail_count
 from scheduler.topology.tree import Topology
 
 HOLDING = frozenset({JobState.BOUND, JobState.RUNNING, JobState.RECOVERING, JobState.EVICTING})
 """States of jobs whose pods hold GPUs."""
+
+Name = TypeVar("Name", bound=str)
 
 WISHES_KEPT = 100_000
 """Different wishes whose numbers are remembered."""
@@ -39,8 +46,14 @@ class World:
         best: Wishes already placed on the empty cluster, with what that is worth (see `backfill`).
         elastic: Jobs of which some members may come and go.
         holding: Jobs in a state in which pods hold GPUs.
+        recovering: Of those, the ones that lack members which must run together.
+        sparing: Unfinished jobs that want spare nodes.
         timed: Of those, the ones that time alone moves: with a time limit, or on the way out.
         on_node: Live pods by node, whatever their job's state.
+        standing: How nodes stand, of those that are not `PLAIN`.
+        gone: Of those, the nodes that are lost or out.
+        draining: Those that are being drained.
+        quarantined: Those that are kept out of use for a time, whether or not it is over.
         alike: How many gangs wait that are alike to the line, see `alike_of`.
         map_changed: The map is new since the last cycle, so the rules of running jobs are to be
             checked.
@@ -58,6 +71,8 @@ class World:
         self.map_changed = True
         self.elastic: set[JobId] = set()
         self.holding: set[JobId] = set()
+        self.recovering: set[JobId] = set()
+        self.sparing: set[JobId] = set()
         self.timed: set[JobId] = set()
         self.alike: dict[Hashable, int] = {}
         self._alike_of: dict[JobId, Hashable] = {}
@@ -65,7 +80,12 @@ class World:
         self.wish: dict[JobId, int] = {}
         self._numbers: dict[object, int] = {}
         self._last_number = 0
+        self.standing: dict[NodeId, NodeStanding] = {}
+        self.gone: set[NodeId] = set()
+        self.draining: set[NodeId] = set()
+        self.quarantined: set[NodeId] = set()
         self._aside: dict[str, str] = {}
+        self._dead_rails: dict[str, int] = {}
         self._held: dict[PodId, PodRecord] = {}
         self._lay_out(topology)
 
@@ -79,6 +99,12 @@ class World:
         for name, reason in self._aside.items():
             if name in topology.node_index:
                 self.table.set_aside(topology.node_index[name], reason)
+        for name, standing in self.standing.items():
+            if standing.lemon and name in topology.node_index:
+                self.table.set_lemon(topology.node_index[name], is_one=True)
+        self._tell_dead_rails(
+            {name: 0 for name, s in self.standing.items() if s.dead_rails} | self._dead_rails
+        )
         self.accounts.set_topology(topology)
         for pod in self._held.values():
             self._hold(pod)
@@ -91,8 +117,39 @@ class World:
         self.map_changed = True
         self._lay_out(topology)
 
+    def put_node(self, name: str, standing: NodeStanding) -> None:
+        """Learn how a node stands, on the map or not.
+
+        One in quarantine is kept out of use until `end_quarantines` is told that its time is over.
+        """
+        node, before = NodeId(name), self.standing.get(NodeId(name), PLAIN)
+        if standing == PLAIN:
+            self.standing.pop(node, None)
+        else:
+            self.standing[node] = standing
+        _note(self.gone, node, is_in=standing.is_gone)
+        _note(self.draining, node, is_in=standing.drain is not None)
+        _note(self.quarantined, node, is_in=standing.quarantined_until_s is not None)
+        if standing.dead_rails != before.dead_rails:
+            self._tell_dead_rails({name: self._dead_rails.get(name, 0)})
+        index = self.topology.node_index.get(name)
+        if index is not None:
+            self.table.set_lemon(index, is_one=standing.lemon)
+        self._set_aside(name, aside_of(standing, -inf))
+
     def set_node(self, name: str, *, aside: str | None) -> None:
-        """Say why a node takes no new pods; None = it does."""
+        """Say in one word why a node takes no new pods; None = it does."""
+        self.put_node(name, standing_of_word(aside))
+
+    def end_quarantines(self, now_s: float) -> float | None:
+        """Let nodes be used again whose quarantine is over; when the next one is, Unix seconds."""
+        until = {node: self.standing[node].quarantined_until_s or 0.0 for node in self.quarantined}
+        for node, until_s in until.items():
+            if until_s <= now_s:
+                self._set_aside(node, aside_of(self.standing[node], now_s))
+        return min((at_s for at_s in until.values() if at_s > now_s), default=None)
+
+    def _set_aside(self, name: str, aside: str | None) -> None:
         if aside is None:
             self._aside.pop(name, None)
         else:
@@ -100,6 +157,39 @@ class World:
         index = self.topology.node_index.get(name)
         if index is not None:
             self.table.set_aside(index, aside)
+
+    def set_dead_rails(self, rails: Mapping[str, int]) -> None:
+        """Learn which rails some nodes have lost, beside those that the map tells of.
+
+        What is placed from now on keeps off them or pays for them; what runs stays. The empty
+        cluster has them all.
+
+        Args:
+            rails: Node name -> mask of its dead rails, all that there are now; 0 = they are back.
+                Nodes that are not named stay as they are; names off the map are remembered.
+        """
+        for name, mask in rails.items():
+            if mask:
+                self._dead_rails[name] = mask
+            else:
+                self._dead_rails.pop(name, None)
+        self._tell_dead_rails(rails)
+
+    @property
+    def dead_rails(self) -> Mapping[str, int]:
+        """What `set_dead_rails` was told, by node name, of nodes that have any."""
+        return self._dead_rails
+
+    def _tell_dead_rails(self, rails: Mapping[str, int]) -> None:
+        index, types = self.topology.node_index, self.topology.types
+        known = {
+            index[name]: mask | self.standing.get(NodeId(name), PLAIN).dead_rails
+            for name, mask in rails.items()
+            if name in index
+        }
+        self.table.set_dead_rails(
+            {node: mask & full_mask(rail_count(types[node])) for node, mask in known.items()}
+        )
 
     def put_job(self, job: JobRecord) -> None:
         """Learn of a job's state; one that ended is forgotten with its pods."""
@@ -109,6 +199,8 @@ class World:
             self.pods.pop(job.uid, None)
             self.elastic.discard(job.uid)
             self.holding.discard(job.uid)
+            self.recovering.discard(job.uid)
+            self.sparing.discard(job.uid)
             self.timed.discard(job.uid)
             self.wish.pop(job.uid, None)
             self._count_alike(job.uid, None)
@@ -122,6 +214,8 @@ class World:
             else:
                 self.elastic.discard(job.uid)
             _note(self.holding, job.uid, is_in=job.state in HOLDING)
+            _note(self.recovering, job.uid, is_in=job.state is JobState.RECOVERING)
+            _note(self.sparing, job.uid, is_in=job.spec.spares > 0)
             is_limited = job.state in HOLDING and job.spec.time_limit_s is not None
             _note(self.timed, job.uid, is_in=is_limited or job.evict is not None)
             self._count_alike(job.uid, self.alike_of(job))
@@ -130,15 +224,19 @@ class World:
         """Equal for waiting gangs of which one cycle makes the same; None for one that is not.
 
         They ask for the same, stand in the same queue with the same priority, and were told the
-        same. One that has claims or was patient is alike to none.
+        same. One that has claims, was patient or has a forecast is alike to none.
         """
-        if job.held or job.state not in IN_LINE:
+        if not is_in_line(job):
             return None
-        if job.state is not JobState.PENDING or job.could_start_s is not None or not job.message:
+        if job.state is not JobState.PENDING or not job.message:
+            return job.uid
+        if job.could_start_s is not None or job.expected_start_s is not None:
+            return job.uid
+        if job.goes_first or job.reason is Reason.BACKOFF:
             return job.uid
         spec = job.spec
         ends = spec.duration_s is not None
-        return (self.wish[job.uid], spec.queue, spec.priority, ends, job.reason)
+        return (self.wish[job.uid], spec.queue, spec.priority, spec.preempts, ends, job.reason)
 
     def _count_alike(self, uid: JobId, key: Hashable) -> None:
         before = self._alike_of.pop(uid, None)
@@ -267,11 +365,11 @@ class World:
             self.table.hold(self.held_by(pod))
 
 
-def _note(jobs: set[JobId], uid: JobId, *, is_in: bool) -> None:
+def _note(these: set[Name], name: Name, *, is_in: bool) -> None:
     if is_in:
-        jobs.add(uid)
+        these.add(name)
     else:
-        jobs.discard(uid)
+        these.discard(name)
 
 
 def wish_of(spec: JobSpec) -> object:

@@ -1,7 +1,9 @@
 """Links between a cluster's nodes as the cost model sees them: boundaries and their speed."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +19,25 @@ NIC_LINK = "nic"
 
 _BITS = 8e-9
 """Gigabits in a byte."""
+
+
+@dataclass(frozen=True, slots=True)
+class Narrow:
+    """A level by whose links less gets out of a domain than its NICs could send.
+
+    Attributes:
+        level: Depth in `Topology.levels`.
+        outer: That of the next level outside whose crossing costs something; None = there is none.
+        ratio: How many times longer a byte takes at the links than at the NIC that sends it out.
+        tier: How many times longer it takes at that NIC than one that stays inside.
+        least: Pods of a gang in a domain from which on one that leaves it finds its way as fast.
+    """
+
+    level: int
+    outer: int | None
+    ratio: float
+    tier: float
+    least: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +57,7 @@ class Fabric:
             through more tiers of switches reaches less of the NIC's rate.
         place: Domain of each node at each of `levels`, (levels, nodes), in numbers that rise from
             level to level, so that no two levels share one.
+        narrow: Levels whose links can be busier than a NIC, innermost first.
     """
 
     levels: tuple[int, ...]
@@ -45,6 +67,7 @@ class Fabric:
     hop_s: tuple[float, ...]
     at_nic: NDArray[np.float64]
     place: NDArray[np.int64]
+    narrow: tuple[Narrow, ...]
 
 
 class _Key:
@@ -97,6 +120,7 @@ def _fabric(key: _Key, constants: Constants) -> Fabric:
     place = np.array([topology.place[depth] for depth in depths], dtype=np.int64)
     place = place.reshape(len(depths), topology.node_count)
     place += np.arange(len(depths))[:, None] * (int(place.max(initial=0)) + 1)
+    at_nic = [0.0, *(constants.tier_efficiency**-tier for tier in range(len(depths)))]
     return Fabric(
         levels=depths,
         links=(
@@ -106,9 +130,20 @@ def _fabric(key: _Key, constants: Constants) -> Fabric:
         s_per_byte=tuple(s_per_byte),
         scale_up_s_per_byte=_BITS / (inside_gbps * constants.scale_up_efficiency),
         hop_s=(constants.scale_up_hop_s, *hops),
-        at_nic=np.array([0.0, *(constants.tier_efficiency**-tier for tier in range(len(depths)))]),
+        at_nic=np.array(at_nic),
         place=place,
+        narrow=tuple(_narrow(depths, s_per_byte, at_nic)),
     )
+
+
+def _narrow(
+    depths: Sequence[int], s_per_byte: Sequence[float], at_nic: Sequence[float]
+) -> Iterator[Narrow]:
+    for tier, depth in enumerate(depths[1:], 1):
+        ratio = s_per_byte[tier] / (s_per_byte[0] * at_nic[tier + 1])
+        if ratio > 1.0:
+            outer = depths[tier + 1] if tier + 1 < len(depths) else None
+            yield Narrow(depth, outer, ratio, at_nic[tier + 1], ceil(ratio))
 
 
 def counting_levels(topology: Topology, scale_up: int) -> tuple[int, ...]:

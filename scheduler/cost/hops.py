@@ -45,6 +45,8 @@ class Ring:
         pods: Pods of a group, the most of any.
         local: Ranks of a group in a pod; a mean where pods cut groups unevenly.
         hop_share: Of what a rank sends, the part that one hop carries.
+        ways: Others that each pod sends to, all of them equally much: 1 in a ring, 2 in a chain, at
+            whose ends it is one; 0 where pods differ, and in groups of the expert grid.
     """
 
     pattern: Pattern
@@ -61,6 +63,7 @@ class Ring:
     pods: int
     local: float
     hop_share: float
+    ways: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +172,16 @@ def _make_ring(sizes: ParallelSizes, pattern: Pattern, gpus_per_pod: int) -> Rin
         pods=int(touched.max()),
         local=rows.shape[1] / float(touched.mean()),
         hop_share=0.5 if pattern.collective == SEND_RECV and rows.shape[1] > 2 else 1.0,
+        ways=_ways(pattern, pairs // world, counts),
     )
+
+
+def _ways(pattern: Pattern, src: Ints, counts: Ints) -> int:
+    """Of hops between pods: their sources, and how many hops between ranks each stands for."""
+    if pattern.expert or not len(src) or counts.min() != counts.max():
+        return 0
+    most = int(np.bincount(src).max())
+    return most if most == (2 if pattern.collective == SEND_RECV else 1) else 0
 
 
 def _nics(pattern: Pattern, ends: Ints, gpus_per_pod: int) -> int:

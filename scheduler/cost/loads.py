@@ -22,6 +22,8 @@ class Laid:
     Attributes:
         at: Node of each pod.
         gpus: GPU index of each rank, or None where every pod has the same.
+        left: Levels that one hop of each ring and chain is taken to leave at least, though all may
+            lie together.
         shares: Of each pod's NICs what is left, for flows that spread over them and for flows
             that do not, (2, pods); None where all is well.
     """
@@ -33,6 +35,7 @@ class Laid:
     at: Ints
     gpus: Ints | None
     shares: Floats | None
+    left: int = 0
 
 
 @dataclass(slots=True)
@@ -112,6 +115,7 @@ def ring_loads(laid: Laid, table: Rings, labels: Labels) -> list[Load]:
         nic = nic / np.where(table.is_spread[:, None], laid.shares[0], laid.shares[1])
     at_nics = (nic.max(axis=1) * table.per_nic * fabric.s_per_byte[0]).tolist()
     far = np.maximum.reduceat(depth, table.starts).tolist()
+    farther = float(fabric.at_nic[laid.left + 1] / fabric.at_nic[1])
     near = np.minimum.reduceat(depth, table.starts).tolist()
     ids = len(labels.gpus)
     keys = table.ring * ids + here[1:]
@@ -123,8 +127,11 @@ def ring_loads(laid: Laid, table: Rings, labels: Labels) -> list[Load]:
     for number, part in enumerate(table.parts):
         uplink, link = _busiest(fabric, [level[number] for level in uplinks])
         inside = part.is_inside or near[number] == 0
+        leaves_most = max(far[number], laid.left + 1) if laid.left and part.ways else far[number]
+        if part.ways:
+            at_nics[number] *= 1.0 + (farther - 1.0) / part.ways
         found.append(
-            Load(at_nics[number], uplink, link, far[number], inside, rail_true=all_true[number])
+            Load(at_nics[number], uplink, link, leaves_most, inside, rail_true=all_true[number])
         )
     return found
 

@@ -125,6 +125,7 @@ def predict(
     dead_rails: Mapping[int, int] | None = None,
     *,
     constants: Constants = CONSTANTS,
+    left: int = 0,
 ) -> Prediction:
     """Price a place for all pods of a parallel job; no axes for a job of roles.
 
@@ -136,6 +137,8 @@ def predict(
         nodes: Node index of each pod, by pod index; as many as the job has pods.
         masks: GPUs of each pod; None = the same on every node.
         dead_rails: Node index -> mask of its dead rails.
+        left: Levels outside the scale-up domain that a hop of each ring and chain is taken to
+            leave: for a bound that no place beats where domains are too small for these.
     """
     sizes = spec.parallelism
     if sizes is None:
@@ -156,6 +159,7 @@ def predict(
         at=np.asarray(nodes, dtype=np.int64),
         gpus=_gpus_of_ranks(masks),
         shares=nic_shares(node_type, gpus_per_pod, nodes, masks, dead_rails, constants),
+        left=left,
     )
     priced = _prices(laid, flows, patterns, constants)
     where = _Where(topology, node_type, sizes, gpus_per_pod, tuple(nodes))

@@ -5,10 +5,11 @@ from dataclasses import replace
 
 from scheduler.cluster.world import World
 from scheduler.model.claim import Claim, ClaimWhy
-from scheduler.model.ids import ClaimId, JobId, PodId
-from scheduler.model.lifecycle import FINAL, JobState, PodState, Reason
+from scheduler.model.ids import ClaimId, JobId, NodeId, PodId
+from scheduler.model.lifecycle import FINAL, LIVE_POD, JobState, PodState, Reason
 from scheduler.model.placement import NoFit, Placement
-from scheduler.model.plan import JobMove, JobRecord, Plan, PodMove, PodRecord
+from scheduler.model.plan import JobMove, JobRecord, Plan, PodMove, PodRecord, job_with
+from scheduler.model.standing import PLAIN
 from scheduler.place.kept import Member, broken_rules
 from scheduler.place.verdict import gist, never
 
@@ -26,7 +27,6 @@ class Draft:
         now_s: Unix seconds of the cycle.
         freed: Pods that held GPUs and do so no more, as they were.
         ended: How many claims have ended; what did not fit before one did may fit now.
-        new_pods: Pods that start.
     """
 
     def __init__(self, world: World, now_s: float) -> None:
@@ -38,7 +38,7 @@ class Draft:
         self.ended = 0
         self._pods: dict[JobId, dict[PodId, PodRecord]] = {}
         self._moved_pods: dict[PodId, PodMove] = {}
-        self.new_pods: list[PodRecord] = []
+        self._new_pods: dict[PodId, PodRecord] = {}
         self._placements: dict[JobId, Placement] = {}
         self._verdicts: dict[JobId, NoFit | None] = {}
         self._facts_done: list[int] = []
@@ -53,6 +53,11 @@ class Draft:
             self._learn(claim)
 
     # -- pods -------------------------------------------------------------------------------------
+
+    @property
+    def new_pods(self) -> list[PodRecord]:
+        """Pods that start."""
+        return list(self._new_pods.values())
 
     def pods(self, job: JobId) -> dict[PodId, PodRecord]:
         """The job's pods, live or not, as this cycle leaves them."""
@@ -73,11 +78,20 @@ class Draft:
         surplus: bool = False,
     ) -> None:
         """Give a pod its state; one that leaves lets go of what it holds."""
+        if self._take_back(pod):
+            before = self.world.pods.get(pod.job, {}).get(pod.uid)
+            if before is None:
+                del self._own_pods(pod.job)[pod.uid]
+                return
+            # It never started; what the world knows of it is what ends.
+            if state in LIVE_POD and not self._hold_again(pod):
+                state = PodState.STOPPED
+            self._own_pods(pod.job)[pod.uid] = replace(before, state=state, exit_code=exit_code)
+            self._moved_pods[pod.uid] = PodMove(pod.uid, state, exit_code, surplus)
+            return
         moved = replace(pod, state=state, exit_code=exit_code)
         if pod.is_live and not moved.is_live:
-            self.freed.append(pod)
-            if pod.node in self.world.topology.node_index:
-                self.world.trial.release(self.world.held_by(pod))
+            self._free(pod)
         self._own_pods(pod.job)[pod.uid] = moved
         self._moved_pods[pod.uid] = PodMove(pod.uid, state, exit_code, surplus)
 
@@ -87,7 +101,60 @@ class Draft:
         for pod in pods:
             mine[pod.uid] = pod
             self._moved_pods.pop(pod.uid, None)
-            self.new_pods.append(pod)
+            self._new_pods[pod.uid] = pod
+
+    def restart(self, job: JobRecord, pods: Iterable[PodRecord]) -> None:
+        """Members that start anew, there or elsewhere; those that are live let go first."""
+        new, mine = list(pods), self._own_pods(job.uid)
+        for pod in new:
+            before = mine.get(pod.uid)
+            if before is not None and not self._take_back(before) and before.is_live:
+                self._free(before)
+        for pod in new:
+            if pod.node in self.world.topology.node_index:
+                self.world.trial.hold(self.world.held_by(pod))
+        self.add_pods(job, new)
+
+    def next_attempt(self, pod: PodRecord) -> int:
+        """The attempt that a member starts with when it starts anew in this cycle."""
+        before = self.world.pods.get(pod.job, {}).get(pod.uid)
+        return 1 if before is None else before.attempt + 1
+
+    def touched(self) -> list[JobId]:
+        """Jobs with pods that this cycle moved or started, by uid."""
+        return sorted(self._pods)
+
+    def has_agent(self, node: NodeId) -> bool:
+        """Whether pods of a node have stopped only when its agent says so."""
+        standing = self.world.standing.get(node, PLAIN)
+        return standing.has_agent and not standing.is_gone
+
+    def _free(self, pod: PodRecord) -> None:
+        self.freed.append(pod)
+        if pod.node in self.world.topology.node_index:
+            self.world.trial.release(self.world.held_by(pod))
+
+    def _take_back(self, pod: PodRecord) -> bool:
+        """Undo the start of a pod that was decided in this very cycle; whether it was."""
+        if self._new_pods.get(pod.uid) is not pod:
+            return False
+        del self._new_pods[pod.uid]
+        if pod.node in self.world.topology.node_index:
+            self.world.trial.release(self.world.held_by(pod))
+        return True
+
+    def _hold_again(self, pod: PodRecord) -> bool:
+        """Have a member hold again what it let go of to start anew there; whether it held that.
+
+        One that was to start anew elsewhere has let go for good: another may be there by now.
+        """
+        before = next((p for p in self.freed if p.uid == pod.uid), None)
+        if before is None or (before.node, before.gpu_mask) != (pod.node, pod.gpu_mask):
+            return False
+        self.freed.remove(before)
+        if before.node in self.world.topology.node_index:
+            self.world.trial.hold(self.world.held_by(before))
+        return True
 
     def _own_pods(self, job: JobId) -> dict[PodId, PodRecord]:
         if job not in self._pods:
@@ -197,6 +264,7 @@ class Draft:
             could_start_s=None,
             expected_start_s=None,
             evict=None,
+            goes_first=False,
         )
         self.add_pods(job, pods)
 
@@ -208,19 +276,23 @@ class Draft:
         verdict: NoFit | None,
         *,
         fresh: bool = True,
+        starts_s: float | None = None,
     ) -> None:
         """A gang is pending, for this reason; its claims were ended by the caller.
 
         Args:
+            starts_s: Forecast of its start, Unix seconds; None = none.
             fresh: Tell it when only the words change, what was set aside apart; else the reason.
         """
-        is_so = job.state is JobState.PENDING and job.expected_start_s is None
+        is_so = job.state is JobState.PENDING and job.expected_start_s == starts_s
         if is_so and job.reason is reason and job.message:
             same = never(job.message) == never(message)
             if same and (not fresh or gist(job.message) == gist(message)):
                 return
         self._verdicts[job.uid] = verdict
-        self.set(job, state=JobState.PENDING, reason=reason, message=message, expected_start_s=None)
+        self.set(
+            job, state=JobState.PENDING, reason=reason, message=message, expected_start_s=starts_s
+        )
 
     def reserve(
         self, job: JobRecord, message: str, starts_s: float | None, verdict: NoFit | None
@@ -238,7 +310,10 @@ class Draft:
 
     def set(self, job: JobRecord, **changes: object) -> JobRecord:
         """Change fields of a job, on top of what this cycle has changed already."""
-        moved = replace(self.jobs[job.uid], **changes)  # type: ignore[arg-type]  # by name
+        moved = job_with(self.jobs[job.uid], changes)
+        if moved.hold_until_s is not None and moved.state is not JobState.RECOVERING:
+            # Only a gang in recovery has less than its minimum, and so a limit.
+            moved = replace(moved, hold_until_s=None, lost_since_s=None)
         self.jobs[job.uid] = self.changed[job.uid] = moved
         return moved
 
@@ -250,7 +325,10 @@ class Draft:
 
     def _wants_more(self, job: JobRecord) -> bool:
         pods = self.pods(job.uid).values()
-        had = sum(p.is_live or p.state is PodState.SUCCEEDED for p in pods)
+        had = sum(
+            (p.is_live and p.state is not PodState.LOST) or p.state is PodState.SUCCEEDED
+            for p in pods
+        )
         return had < sum(role.replicas for role in job.spec.roles)
 
     def audit(self, *, everything: bool) -> None:
@@ -261,7 +339,8 @@ class Draft:
             if job is None or job.state in FINAL:
                 continue
             index = self.world.topology.node_index
-            pods = [Member(p.role, p.index, index.get(p.node)) for p in self.live_pods(uid)]
+            there = [p for p in self.live_pods(uid) if p.state is not PodState.LOST]
+            pods = [Member(p.role, p.index, index.get(p.node)) for p in there]
             broken = broken_rules(job.spec, self.world.topology, pods, job.gpus_per_pod)
             if broken != job.broken:
                 self.set(job, broken=broken)
@@ -285,7 +364,7 @@ class Draft:
             job_moves=tuple(
                 self._move(job) for uid, job in self.changed.items() if job != self.world.jobs[uid]
             ),
-            pods=tuple(self.new_pods),
+            pods=tuple(self._new_pods.values()),
             pod_moves=tuple(self._moved_pods.values()),
             claims=tuple(c for c in self._new_claims.values() if c != self.world.claims.get(c.uid)),
             claims_gone=tuple(self._ended_claims),
@@ -304,6 +383,7 @@ class Draft:
             gpus_per_pod=job.gpus_per_pod,
             node_type=job.node_type,
             search="exact" if placement is None else placement.search,
+            gap=None if placement is None else placement.gap,
             verdict=self._verdicts.get(job.uid) if waits else None,
             broken=job.broken,
             could_start_s=job.could_start_s,
@@ -311,4 +391,11 @@ class Draft:
             held=job.held,
             evict=job.evict,
             evicted_s=job.evicted_s,
+            hold_until_s=job.hold_until_s,
+            crashes=job.crashes,
+            not_before_s=job.not_before_s,
+            crash_streak=job.crash_streak,
+            last_crash=job.last_crash,
+            goes_first=job.goes_first,
+            lost_since_s=job.lost_since_s,
         )

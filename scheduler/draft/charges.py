@@ -6,6 +6,7 @@ from scheduler.draft.book import Draft
 from scheduler.draft.leaving import leaving_pods
 from scheduler.draft.starts import place_of
 from scheduler.model.claim import Claim, ClaimWhy
+from scheduler.model.ids import JobId
 from scheduler.model.plan import JobRecord, PodRecord
 from scheduler.model.queue import Use
 from scheduler.order.shares import shares_of
@@ -38,6 +39,12 @@ class Charges:
             claimed = draft.claims_of(uid, ClaimWhy.PREEMPTION)
             if claimed and uid in draft.jobs:
                 self.add(draft.jobs[uid], self.use_of_claims(claimed))
+            spares = draft.claims_of(uid, ClaimWhy.SPARE)
+            if spares and uid in draft.jobs:
+                self.add(draft.jobs[uid], self.use_of_claims(spares))
+            recovering = draft.claims_of(uid, ClaimWhy.RECOVERY)
+            if recovering and uid in draft.jobs:
+                self.add(draft.jobs[uid], self.use_to_come(uid, recovering))
 
     def add(self, job: JobRecord, use: Use) -> None:
         """A gang gets so much, or will."""
@@ -52,6 +59,11 @@ class Charges:
     def leaves(self, job: JobRecord, pods: Iterable[PodRecord]) -> None:
         """Pods are on their way out."""
         self.later.remove(job, use_of_pods(self._draft.world.topology, pods))
+
+    def use_to_come(self, job: JobId, claims: Iterable[Claim]) -> Use:
+        """What claims of a gang in recovery will hold beyond what its pods hold already."""
+        live = {str(pod.uid) for pod in self._draft.live_pods(job)}
+        return self.use_of_claims(claim for claim in claims if claim.uid not in live)
 
     def use_of(self, *pods: PodRecord) -> Use:
         return use_of_pods(self._draft.world.topology, pods)

@@ -1,8 +1,8 @@
 """Claims at the start of a cycle: ended ones go, windows come, gangs start whose place is free."""
 
 from scheduler.backfill.windows import window_claims
-from scheduler.draft.book import Draft
-from scheduler.draft.leaving import give_up_place, leaving_for
+from scheduler.draft.book import LIVE_JOB, Draft
+from scheduler.draft.leaving import give_up_place, leaving_for, withdraw
 from scheduler.draft.starts import bind, is_free, is_usable, placement_of
 from scheduler.model.claim import Claim, ClaimWhy
 from scheduler.model.ids import ClaimId, NodeId
@@ -17,7 +17,16 @@ def settle_claims(draft: Draft) -> None:
         job = draft.jobs.get(uid)
         if job is None or job.state in FINAL:
             draft.let_go(draft.claims_of(uid))
-        elif job.state is not JobState.RESERVED:
+            for victim in leaving_for(draft, uid):
+                withdraw(draft, victim)
+            continue
+        if not _may_recover(job):
+            places = draft.claims_of(uid, ClaimWhy.RECOVERY)
+            if places:
+                draft.let_go(places)
+                for victim in leaving_for(draft, uid):
+                    withdraw(draft, victim)
+        if job.state is not JobState.RESERVED:
             draft.let_go(draft.claims_of(uid, ClaimWhy.RESERVATION, ClaimWhy.PREEMPTION))
         elif not _still_there(draft, job):
             give_up_place(draft, job)
@@ -25,6 +34,13 @@ def settle_claims(draft: Draft) -> None:
             draft.wait(draft.jobs[uid], Reason.ROOM, message, None)
     if draft.world.windows or draft.claims_of_windows():
         _open_windows(draft)
+
+
+def _may_recover(job: JobRecord) -> bool:
+    """Whether a gang is on its way back, or to a better place, so that places are kept for it."""
+    if job.state is JobState.RECOVERING or job.reason is Reason.BACKOFF:
+        return True
+    return job.state in LIVE_JOB and job.evict is not None
 
 
 def _still_there(draft: Draft, job: JobRecord) -> bool:

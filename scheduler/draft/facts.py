@@ -7,14 +7,21 @@ from scheduler.draft.leaving import (
     begin_leaving,
     give_up_place,
     has_left,
+    leave_now,
     line_up,
-    stop_gang,
 )
+from scheduler.draft.losing import settle_wound, state_of
+from scheduler.draft.restarts import crashed, restart, stopped
 from scheduler.evict.control import Effect, effect_of, leaves_for_good
 from scheduler.evict.saving import HANDSHAKE
 from scheduler.model.job import Role
 from scheduler.model.lifecycle import FINAL, POD_MOVES, JobState, PodState, Reason
 from scheduler.model.plan import Fact, FactKind, JobRecord, PodRecord
+from scheduler.policy import Policy
+from scheduler.recover.missing import lacks_of
+
+WITH_A_PLACE = frozenset({JobState.BOUND, JobState.RUNNING, JobState.RECOVERING})
+"""Gangs whose members start anew when they end."""
 
 STOPPABLE = frozenset({PodState.BOUND, PodState.RUNNING})
 """Pods that stop as soon as this is decided."""
@@ -26,7 +33,7 @@ ASKED_TO_LEAVE = {
 }
 
 
-def apply_facts(draft: Draft) -> None:
+def apply_facts(draft: Draft, policy: Policy) -> None:
     """Take account of every fact, oldest first; one that has no effect any more is done too.
 
     That a gang was asked to save comes before all else: no later change of mind may find it not
@@ -36,7 +43,9 @@ def apply_facts(draft: Draft) -> None:
         job = draft.jobs.get(fact.job)
         if job is not None and job.state not in FINAL:
             if fact.kind is FactKind.REPORT:
-                _report(draft, job, fact)
+                _report(draft, job, fact, policy)
+            elif fact.kind is FactKind.FAULT:
+                _faulted(draft, job, fact)
             elif fact.kind in HANDSHAKE:
                 answered(draft, job, fact)
             else:
@@ -51,7 +60,8 @@ def _control(draft: Draft, job: JobRecord, kind: FactKind) -> None:
     match effect_of(kind, job.state):
         case Effect.END:
             give_up_place(draft, job)
-            _end(draft, job, JobState.CANCELLED, "cancelled by its owner", PodState.CANCELLED)
+            why = "cancelled by its owner"
+            leave_now(draft, job, JobState.CANCELLED, why, PodState.CANCELLED)
         case Effect.MARK_HELD:
             _hold(draft, job)
         case Effect.MARK_FREE:
@@ -97,11 +107,12 @@ def _ask_to_leave(draft: Draft, job: JobRecord, then: JobState, why: str) -> Non
 
 def _resize(draft: Draft, job: JobRecord) -> None:
     """Stop the members that the job has too many; what is missing joins in the growth step."""
-    if job.state not in LIVE_JOB:
+    if job.state not in WITH_A_PLACE:
         return
     for role in job.spec.roles:
         for pod in _surplus(draft, job, role):
-            draft.move_pod(pod, PodState.STOPPED, surplus=True)
+            waits = draft.has_agent(pod.node)
+            draft.move_pod(pod, PodState.TERMINATING if waits else PodState.STOPPED, surplus=True)
     # With fewer members wanted, those that are left may be all there need to be.
     _maybe_succeeded(draft, job)
 
@@ -126,7 +137,7 @@ def _surplus(draft: Draft, job: JobRecord, role: Role) -> list[PodRecord]:
 # -- reports --------------------------------------------------------------------------------------
 
 
-def _report(draft: Draft, job: JobRecord, fact: Fact) -> None:
+def _report(draft: Draft, job: JobRecord, fact: Fact, policy: Policy) -> None:
     pod = draft.pods(job.uid).get(fact.pod) if fact.pod is not None else None
     state = fact.pod_state
     if pod is None or state is None or pod.attempt != fact.attempt:
@@ -142,67 +153,57 @@ def _report(draft: Draft, job: JobRecord, fact: Fact) -> None:
     elif was_told_to:
         pass  # However it ended: it was told to, so that is no crash.
     elif state is PodState.FAILED:
-        _crashed(draft, job, pod, fact.exit_code)
-    else:
-        _restart(draft, job, f"pod '{pod.name}' was stopped on its node '{pod.node}'")
+        crashed(draft, job, pod, fact.exit_code, policy)
+    elif job.state is JobState.EVICTING and job.evict is not None:
+        # It leaves anyway, and there is nothing left to be saved.
+        leave_now(draft, job, job.evict.then, job.evict.why, PodState.STOPPED)
+    elif job.state in WITH_A_PLACE:
+        stopped(draft, job, pod)
     if was_told_to and draft.jobs[job.uid].state not in FINAL:
         has_left(draft, draft.jobs[job.uid])
         if draft.jobs[job.uid].state in LIVE_JOB:
             _maybe_succeeded(draft, draft.jobs[job.uid])
 
 
+def _faulted(draft: Draft, job: JobRecord, fact: Fact) -> None:
+    """A fault of its node after which a member starts anew; not the gang's own, so not counted."""
+    pod = draft.pods(job.uid).get(fact.pod) if fact.pod is not None else None
+    if pod is None or pod.attempt != fact.attempt or pod.state not in STOPPABLE:
+        return
+    if job.state in WITH_A_PLACE:
+        restart(draft, job, [pod], f"pod '{pod.name}' starts anew after a fault on '{pod.node}'")
+
+
 def _maybe_running(draft: Draft, job: JobRecord) -> None:
-    if job.state is JobState.BOUND and _has_minimum(
-        draft, job, {PodState.RUNNING, PodState.SUCCEEDED}
-    ):
-        began = draft.now_s if job.started_s is None else job.started_s
-        draft.set(job, state=JobState.RUNNING, reason=None, message="", started_s=began)
+    """It runs when all that must run together do; one in recovery that is complete again, too."""
+    job = draft.jobs[job.uid]
+    if job.state is JobState.RECOVERING:
+        settle_wound(draft, job)
+        job = draft.jobs[job.uid]
+    complete = job.state is JobState.BOUND and state_of(draft, job) is JobState.RUNNING
+    if complete or (job.state is JobState.RUNNING and job.started_s is None):
+        _runs(draft, job)
 
 
-def _has_minimum(draft: Draft, job: JobRecord, states: set[PodState]) -> bool:
-    """Whether so many members of every role are in one of these states as must run together."""
-    pods = [p for p in draft.pods(job.uid).values() if p.state in states]
-    if not job.spec.roles:
-        return len(pods) == job.spec.gpu_count // max(job.gpus_per_pod, 1)
-    return all(sum(p.role == role.name for p in pods) >= role.min for role in job.spec.roles)
+def _runs(draft: Draft, job: JobRecord) -> None:
+    began = draft.now_s if job.started_s is None else job.started_s
+    draft.set(job, state=JobState.RUNNING, reason=None, message="", started_s=began)
 
 
 def _maybe_succeeded(draft: Draft, job: JobRecord) -> None:
     """All have exited 0, or all of a role that decides."""
+    job = draft.jobs[job.uid]
     pods = draft.pods(job.uid).values()
     deciding = {role.name for role in job.spec.roles if role.decides}
     waited_for = [p for p in pods if p.role in deciding] if deciding else list(pods)
-    if any(p.is_live for p in waited_for):
+    if any(p.is_live and p.state is not PodState.LOST for p in waited_for):
         _maybe_running(draft, job)
-    elif job.state is not JobState.EVICTING or all(
-        p.state is PodState.SUCCEEDED for p in waited_for
-    ):
+        return
+    if job.state is JobState.EVICTING:
         # A gang that was told to leave has succeeded only if all were done before it did.
-        _end(draft, job, JobState.SUCCEEDED, "", PodState.CANCELLED)
-
-
-def _crashed(draft: Draft, job: JobRecord, pod: PodRecord, exit_code: int | None) -> None:
-    code = "" if exit_code is None else f" with exit code {exit_code}"
-    told = f"pod '{pod.name}' failed{code} on node '{pod.node}'"
-    if job.attempt <= job.spec.failure.max_restarts:
-        restart = f"{told}; restart {job.attempt} of {job.spec.failure.max_restarts}"
-        _restart(draft, job, restart)
+        has_succeeded = all(p.state is PodState.SUCCEEDED for p in waited_for)
     else:
-        _end(draft, job, JobState.FAILED, told, PodState.STOPPED)
-
-
-def _restart(draft: Draft, job: JobRecord, message: str) -> None:
-    """All pods leave; the gang waits in line with its age, or goes where it was to go anyway."""
-    stop_gang(draft, job, PodState.STOPPED)
-    then, leaving = JobState.PENDING, job.evict
-    if job.state is JobState.EVICTING and leaving is not None:
-        then = leaving.then
-    if then is JobState.PENDING:
-        line_up(draft, job, message)
-    else:
-        draft.set(job, state=then, reason=None, message=message, evict=None)
-
-
-def _end(draft: Draft, job: JobRecord, state: JobState, message: str, pods: PodState) -> None:
-    stop_gang(draft, job, pods)
-    draft.set(job, state=state, reason=None, message=message, evict=None)
+        needed = {role for role, _ in lacks_of(job, pods).needed}
+        has_succeeded = not (needed & deciding if deciding else needed)
+    if has_succeeded:
+        leave_now(draft, job, JobState.SUCCEEDED, "", PodState.CANCELLED)

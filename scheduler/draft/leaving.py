@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from scheduler.draft.book import Draft
+from scheduler.draft.moving import movers, tell_movers
 from scheduler.evict.saving import asks_first, request_id_of, step_after
 from scheduler.evict.timing import over_limit, time_is_up_s
 from scheduler.model.claim import ClaimWhy
@@ -48,14 +49,12 @@ def begin_leaving(
         if not at_once and asks_first(job):
             request_id = request_id_of(job, draft.world.revision)
             leaving = replace(leaving, step=EvictStep.ASKED, request_id=request_id)
-    evicted_s = draft.now_s if for_job is not None else job.evicted_s
     job = draft.set(
         job,
         state=JobState.EVICTING,
         reason=None,
         message=why,
         evict=leaving,
-        evicted_s=evicted_s,
         could_start_s=None,
     )
     if leaving.step is EvictStep.TERMINATING:
@@ -66,15 +65,23 @@ def begin_leaving(
 def answered(draft: Draft, job: JobRecord, fact: Fact) -> None:
     """What became of the request to save that a gang's hook got; an old one is of no interest."""
     leaving = job.evict
-    if job.state is not JobState.EVICTING or leaving is None:
+    if leaving is None or (leaving.for_job is not None and job.state is not JobState.EVICTING):
         return
     after = step_after(leaving, fact, job.spec.grace_s, draft.now_s)
     if after == leaving:
         return
     job = draft.set(job, evict=after)
     if after.step is EvictStep.TERMINATING:
+        _tell_those_who_leave(draft, job)
+
+
+def _tell_those_who_leave(draft: Draft, job: JobRecord) -> None:
+    """All pods of a gang that leaves; of one that stays, the members that move."""
+    if job.state is JobState.EVICTING:
         _tell(draft, draft.live_pods(job.uid))
-        has_left(draft, job)
+    else:
+        tell_movers(draft, movers(draft, job))
+    has_left(draft, job)
 
 
 def begin_members_leaving(
@@ -85,14 +92,17 @@ def begin_members_leaving(
     Its hook is not asked: the others run on, and what they have computed is not lost.
     """
     leaving = Eviction(job.state, EvictStep.TERMINATING, None, why, for_job)
-    draft.set(job, evict=leaving, evicted_s=draft.now_s)
+    draft.set(job, evict=leaving)
     _tell(draft, pods)
 
 
 def _tell(draft: Draft, pods: Iterable[PodRecord]) -> None:
     for pod in pods:
-        if pod.state in TOLD_TO_STOP:
-            draft.move_pod(pod, PodState.TERMINATING)
+        if pod.state not in TOLD_TO_STOP:
+            continue
+        # Nobody is there to be told on a node that is gone, and its GPUs go to nobody.
+        is_gone = pod.node in draft.world.gone
+        draft.move_pod(pod, PodState.STOPPED if is_gone else PodState.TERMINATING)
 
 
 def has_left(draft: Draft, job: JobRecord) -> None:
@@ -125,13 +135,34 @@ def line_up(draft: Draft, job: JobRecord, message: str) -> JobRecord:
         bound_s=None,
         started_s=None,
         expected_start_s=None,
+        hold_until_s=None,
+        lost_since_s=None,
     )
 
 
-def stop_gang(draft: Draft, job: JobRecord, state: PodState) -> None:
-    """Every pod of a gang leaves at once."""
+def leave_now(draft: Draft, job: JobRecord, then: JobState, why: str, state: PodState) -> None:
+    """Every pod of a gang leaves without its hook being asked, then the gang is what it is to be.
+
+    Pods on nodes with an agent hold their GPUs until it says that they have stopped.
+
+    Args:
+        state: Of the other pods from now on.
+    """
+    is_waiting = False
     for pod in draft.live_pods(job.uid):
-        draft.move_pod(pod, state)
+        if not draft.has_agent(pod.node):
+            draft.move_pod(pod, state)
+            continue
+        is_waiting = True
+        if pod.state is not PodState.TERMINATING:
+            draft.move_pod(pod, PodState.TERMINATING)
+    if is_waiting:
+        leaving = Eviction(then, EvictStep.TERMINATING, None, why)
+        draft.set(job, state=JobState.EVICTING, reason=None, message=why, evict=leaving)
+    elif then is JobState.PENDING:
+        line_up(draft, job, why)
+    else:
+        draft.set(job, state=then, reason=None, message=why, evict=None)
 
 
 def give_up_place(draft: Draft, job: JobRecord) -> None:
@@ -208,7 +239,4 @@ def push_on(draft: Draft) -> None:
         elif leaving.step is not EvictStep.TERMINATING:
             # Whoever did not answer in time, or did not finish saving, leaves anyway.
             pushed = replace(leaving, step=EvictStep.TERMINATING, deadline_s=None)
-            job = draft.set(job, evict=pushed)
-            if job.state is JobState.EVICTING:
-                _tell(draft, draft.live_pods(job.uid))
-                has_left(draft, job)
+            _tell_those_who_leave(draft, draft.set(job, evict=pushed))

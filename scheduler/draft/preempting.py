@@ -28,6 +28,7 @@ from scheduler.preempt.victims import (
     UNLIMITED,
     Permission,
     Unit,
+    evicted_after_s,
     spared_until_s,
     units_of,
 )
@@ -66,7 +67,9 @@ class Preemption:
 
     def might_find(self, job: JobRecord, spec: JobSpec, wish: Hashable) -> bool:
         """Whether there could be victims at all, as far as a few counts tell."""
-        if self._left <= 0 or self._vain_left <= 0 or not self._is_anybody_for(job):
+        if not job.spec.preempts or self._left <= 0 or self._vain_left <= 0:
+            return False
+        if not self._is_anybody_for(job):
             return False
         known = self._in_vain.get((wish, spec.queue))
         if known is not None and known >= spec.priority:
@@ -232,9 +235,40 @@ class Preemption:
             out[job.uid] = list(units_of(job, pods, draft.now_s, self._policy))
         return out
 
+    # -- for gangs in recovery --------------------------------------------------------------------
+
+    def victims_for(self, job: JobRecord, spec: JobSpec) -> Chosen | None:
+        """The cheapest victims for some members of a gang that has the rest of its place.
+
+        Args:
+            spec: These members alone, with the nodes that they may go to.
+        """
+        wish = ("recovery", job.uid, spec.nodes)
+        if not self.might_find(job, spec, wish):
+            return None
+        chosen = self._choose(job, spec, under_limit=False)
+        if chosen is None:
+            self._in_vain[wish, spec.queue] = spec.priority
+        return chosen
+
     # -- taking -----------------------------------------------------------------------------------
 
     def _take(self, job: JobRecord, chosen: Chosen) -> None:
+        draft, charges = self._draft, self._charges
+        self.evict(job, chosen)
+        charges.add(job, use_of_places(draft.world.topology, chosen.placement.pods))
+        claim_places(draft, job, chosen.placement, ClaimWhy.PREEMPTION, 0.0)
+        draft.set(
+            job,
+            state=JobState.RESERVED,
+            reason=None,
+            message=_message(draft, job, chosen.placement),
+            could_start_s=None,
+            expected_start_s=None,
+        )
+
+    def evict(self, job: JobRecord, chosen: Chosen) -> None:
+        """Make victims leave; the caller claims the place for the gang that they leave for."""
         draft, charges = self._draft, self._charges
         self._leaving = None
         why = f"made way for a job of priority {job.spec.priority}"
@@ -247,22 +281,14 @@ class Preemption:
             charges.leaves(victim, unit.pods)
             if unit.is_whole:
                 begin_leaving(draft, victim, JobState.PENDING, why, for_job=job.uid)
+                evicted_s = evicted_after_s(victim, self._policy, draft.now_s)
+                draft.set(victim, evicted_s=evicted_s)
             else:
                 members.setdefault(victim.uid, []).extend(unit.pods)
             if self._candidates is not None:
                 self._candidates.pop(victim.uid, None)
         for uid, pods in members.items():
             begin_members_leaving(draft, draft.jobs[uid], pods, why, job.uid)
-        charges.add(job, use_of_places(draft.world.topology, chosen.placement.pods))
-        claim_places(draft, job, chosen.placement, ClaimWhy.PREEMPTION, 0.0)
-        draft.set(
-            job,
-            state=JobState.RESERVED,
-            reason=None,
-            message=_message(draft, job, chosen.placement),
-            could_start_s=None,
-            expected_start_s=None,
-        )
 
     def _displace(self, other: JobRecord, job: JobRecord, placement: Placement) -> None:
         """Take over the place of a gang of lower priority, and whoever leaves for it."""

@@ -9,8 +9,9 @@ from scheduler.backfill.forecast import (
     expected_end_s,
     forecast,
 )
+from scheduler.backfill.turns import Turn, turn_of
 from scheduler.backfill.words import moment
-from scheduler.cluster.waiting import due_s
+from scheduler.cluster.waiting import goes_before
 from scheduler.draft.book import Draft
 from scheduler.draft.charges import Charges
 from scheduler.draft.leaving import give_up_place
@@ -42,6 +43,9 @@ class Reservations:
         self._holder: dict[str, JobId] = {}
         self._lifted_for: tuple[int, JobId | None] | None = None
         self._vacant: dict[JobId | None, int] = {}
+        self._turns: dict[JobId, Turn] = {}
+        self._first: dict[str, JobId] = {}
+        self._outlooks: dict[JobId, float] = {}
         for uid in draft.reserved:
             job = draft.jobs[uid]
             self._holder.setdefault(charges.now.root(job.spec.queue), uid)
@@ -129,9 +133,14 @@ class Reservations:
         """Promise a place to a gang that does not fit now, if it is its turn; whether it has it."""
         draft = self._draft
         root = self._charges.now.root(job.spec.queue)
+        had = draft.claims_of(job.uid, ClaimWhy.RESERVATION)
+        turn = self._turn(job)
+        if not had and draft.now_s < turn.from_s:
+            draft.wake_at(turn.from_s)
+            self._look_ahead(root, job, spec)
+            return False
         if not self._takes_turn(root, job):
             return False
-        had = draft.claims_of(job.uid, ClaimWhy.RESERVATION)
         why_anew = ""
         if had:
             kept = self._kept(job, had, verdict)
@@ -139,30 +148,60 @@ class Reservations:
                 return True
             why_anew = kept
             draft.let_go(had)
-        elif draft.now_s < (turn_s := self._turn_s(job)):
-            draft.wake_at(turn_s)
-            return False
         waited_until_s = job.submitted_s + self._policy.reserve_after_s
         is_long = draft.now_s >= waited_until_s or bool(had)
         draft.wake_at(waited_until_s)
         found = forecast(
-            draft.world, spec, self._all_endings(known_only=not is_long), also_unknown=is_long
+            draft.world,
+            spec,
+            self._all_endings(known_only=not is_long),
+            also_unknown=is_long,
+            by_s=turn.start_s,
         )
         if found is None:
             return False
         self._claim(job, found, verdict, why_anew)
         return True
 
-    def _turn_s(self, job: JobRecord) -> float:
-        """From when on a gang may be promised a place.
+    def _turn(self, job: JobRecord) -> Turn:
+        found = self._turns.get(job.uid)
+        if found is None:
+            capacity = self._draft.world.accounts.capacity
+            found = self._turns[job.uid] = turn_of(job, self._policy, capacity)
+        return found
 
-        Under `shortest_first` short work goes ahead of what is longer until that is due. A promise
-        before would hold up the short work, and is not needed: from then on nobody goes before it.
+    def promised_before(self, job: JobRecord) -> JobRecord | None:
+        """The gang with the reservation of another's root, unless that goes before it anyhow."""
+        uid = self._holder.get(self._charges.now.root(job.spec.queue))
+        if uid is None or uid == job.uid:
+            return None
+        holder = self._draft.jobs.get(uid)
+        if holder is None or holder.state is not JobState.RESERVED:
+            return None
+        if holder.held or holder.spec.priority != job.spec.priority:
+            return None
+        if goes_before(job) and not goes_before(holder):
+            return None
+        return holder if self._draft.claims_of(uid, ClaimWhy.RESERVATION) else None
+
+    def outlook_s(self, uid: JobId) -> float | None:
+        """When a gang that waits without a promise could start, as far as that was looked at."""
+        return self._outlooks.get(uid)
+
+    def _look_ahead(self, root: str, job: JobRecord, spec: JobSpec) -> None:
+        """Forecast the start of the first gang of a root that nothing is kept for yet.
+
+        No promise: others may take what it waits for. Looked at anew when the moment has passed.
         """
-        policy = self._policy
-        if policy.order != "shortest_first":
-            return job.submitted_s
-        return due_s(job, policy.ageing, policy.assumed_duration_s)
+        if root in self._holder or self._first.setdefault(root, job.uid) != job.uid:
+            return
+        start_s = job.expected_start_s
+        if start_s is None or start_s <= self._draft.now_s:
+            endings = self._all_endings(known_only=True)
+            found = forecast(self._draft.world, spec, endings, also_unknown=False)
+            start_s = None if found is None else found.starts_s
+        if start_s is not None:
+            self._outlooks[job.uid] = start_s
 
     def _takes_turn(self, root: str, job: JobRecord) -> bool:
         """Whether the reservation of this root is this gang's."""
@@ -174,7 +213,7 @@ class Reservations:
                 draft.claims_of(known, ClaimWhy.RESERVATION)
             )
             has_turn = is_held or holder.state is JobState.PENDING
-            if has_turn and holder.spec.priority >= job.spec.priority:
+            if has_turn and not self._goes_before(job, holder):
                 return False
             if is_held:
                 give_up_place(draft, holder)
@@ -182,8 +221,23 @@ class Reservations:
         self._holder[root] = job.uid
         return True
 
+    def _goes_before(self, job: JobRecord, holder: JobRecord) -> bool:
+        """Whether a gang takes over the reservation of another.
+
+        Of a higher priority it does. So it does of the same queue and priority, if its turn came
+        first: who was held, and is released, finds itself where it was.
+        """
+        if holder.spec.priority != job.spec.priority:
+            return holder.spec.priority < job.spec.priority
+        if holder.spec.queue != job.spec.queue:
+            return False
+        mine, other = self._turn(job), self._turn(holder)
+        return (mine.from_s, job.age, job.uid) < (other.from_s, holder.age, holder.uid)
+
     def _claim(self, job: JobRecord, found: Forecast, verdict: NoFit, why_anew: str) -> None:
         starts_s = found.starts_s
+        if starts_s is not None:
+            starts_s = max(starts_s, self._turn(job).start_s)
         claim_places(self._draft, job, found.placement, ClaimWhy.RESERVATION, starts_s or 0.0)
         self._lifted_for = None
         self._tell(job, starts_s, len(found.waited_for), verdict, why_anew)
@@ -211,7 +265,9 @@ class Reservations:
         if not on_it:
             return "its place does not serve any more; "
         promised_s = job.expected_start_s
-        until_s: float | None = 0.0
+        until_s: float | None = self._turn(job).start_s
+        if promised_s is not None:
+            until_s = min(until_s or 0.0, promised_s)
         for other in on_it:
             ends_s = draft.now_s if other.evict else expected_end_s(other, draft.now_s)
             until_s = None if None in (ends_s, until_s) else max(until_s or 0.0, ends_s or 0.0)

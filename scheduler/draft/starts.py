@@ -61,9 +61,20 @@ def claim_places(
     """
     draft.let_go(draft.claims_of(job.uid, *FOR_A_PLACE))
     claims = [_claim(draft.world, job, place, why, starts_s) for place in placement.pods]
+    make_way(draft, claims)
+    draft.keep(claims)
+
+
+def make_way(draft: Draft, claims: Iterable[Claim]) -> None:
+    """Gangs with reservations where these claims are to be give them up."""
     for owner in _reserved_there(draft, claims):
         give_up_place(draft, owner)
-    draft.keep(claims)
+
+
+def can_keep(draft: Draft, claims: Iterable[Claim]) -> bool:
+    """Whether no other claim keeps any GPU of these."""
+    index, claimed = draft.world.topology.node_index, draft.world.table.claimed
+    return all(not claimed.get(index[c.node], 0) & c.gpu_mask for c in claims if c.node in index)
 
 
 def _claim(world: World, job: JobRecord, place: PodPlace, why: ClaimWhy, starts_s: float) -> Claim:

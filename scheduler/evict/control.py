@@ -85,9 +85,9 @@ CONTROL: Mapping[FactKind, Mapping[JobState, Effect]] = {
         **_ENDED,
     },
 }
-"""Every fact but reports, which are about pods, and those of the checkpoint handshake. A gang that
-leaves since its time is up or its owner cancels it goes on to that end, whatever is asked of it
-meanwhile (`leaves_for_good`)."""
+"""Every fact but reports and faults, which are about pods, and those of the checkpoint handshake.
+A gang that leaves since its time is up or its owner cancels it goes on to that end, whatever is
+asked of it meanwhile (`leaves_for_good`)."""
 
 
 def effect_of(kind: FactKind, state: JobState) -> Effect:

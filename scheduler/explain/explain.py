@@ -38,6 +38,7 @@ from scheduler.order.shares import shares_of
 from scheduler.place.admit import never_fits_in
 from scheduler.place.search import place
 from scheduler.policy import Policy
+from scheduler.recover.pool import pool_kept
 
 _ASKED_ANEW = frozenset(
     {None, Reason.ROOM, Reason.RULE, Reason.LIMIT, Reason.CLOSED, Reason.RESERVATION}
@@ -93,7 +94,8 @@ def _ask(
 ) -> Placement | Answer:
     with claims_that_bind(world, job, now_s):
         denied = denial(world, job.spec)
-        found = denied.verdict() if denied is not None else place(world.trial, job.spec)
+        with pool_kept(world.table, policy.spare_pool):
+            found = denied.verdict() if denied is not None else place(world.trial, job.spec)
         if isinstance(found, Placement):
             return found
         never = None if denied is not None else never_fits_in(world.emptied(), job.spec)
@@ -191,7 +193,7 @@ def explain(
             changes += both_change(grounds, usable, visible, fewer_than=gpus)
     changes += relax_changes(engine, verdict.rule)
     changes += shrink_changes(engine)
-    if not verdict.never:
+    if spec.preempts and not verdict.never:
         changes += preempt_change(grounds, spec.priority, visible)
     return Answer(
         verdict=verdict,

@@ -23,8 +23,7 @@ def twin(world: World, topology: Topology | None = None) -> World:
     out.put_claims(world.claims.values())
     out.set_windows(world.windows.values())
     out.facts = list(world.facts)
-    names = world.topology.nodes
-    for node, reason in enumerate(world.table.aside):
-        if reason is not None:
-            out.set_node(names[node].name, aside=reason)
+    out.set_dead_rails(world.dead_rails)
+    for name, standing in world.standing.items():
+        out.put_node(name, standing)
     return out

@@ -62,7 +62,7 @@ class Outcome:
 
     @property
     def effect(self) -> str:
-        """`ended started stopped moved resized evicting waits`, or "" when nothing happens."""
+        """`ended started stopped recovering moved resized evicting waits`, or "" for nothing."""
         if self.after is None:
             return "ended"
         if self.before is None or not self.had:
@@ -73,9 +73,14 @@ class Outcome:
             return "evicting"
         if not self.pods:
             return "stopped"
+        if self.after.state is JobState.RECOVERING:
+            return "" if self.before.state is JobState.RECOVERING else "recovering"
+        is_new = self.after.attempt != self.before.attempt
         if {(p.uid, p.node) for p in self.pods} == {(p.uid, p.node) for p in self.had}:
-            return "moved" if self.after.attempt != self.before.attempt else ""
-        return "moved" if self.after.attempt != self.before.attempt else "resized"
+            return "moved" if is_new else ""
+        if is_new or {p.uid for p in self.pods} == {p.uid for p in self.had}:
+            return "moved"
+        return "resized"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """A fabric read from cables -> Inventory: levels, rails, the network's speed, switches as sets."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from statistics import median
 
@@ -10,6 +10,7 @@ from scheduler.importers.options import Options
 from scheduler.importers.refusals import first_of, refuse
 from scheduler.importers.switch_tree import level_names_for
 from scheduler.model.node import NODE_LEVEL, FabricLevel, Inventory, NodeRecord, NodeType
+from scheduler.topology.dead_rails import DEAD_RAILS
 from scheduler.topology.fabric import Fabric
 from scheduler.topology.fabric_checks import check_fabric
 from scheduler.topology.fabric_groups import FoundLevels, find_levels
@@ -67,6 +68,7 @@ def inventory_of_fabric(
             f"{listed('node', sorted(outsiders, key=natural_key))} on half of the rails around or "
             f"fewer: taken as no compute node, without GPUs"
         )
+    dead = _dead_rails(found, outsiders)
     return Inventory(
         cluster=options.cluster,
         levels=levels,
@@ -80,6 +82,7 @@ def inventory_of_fabric(
                     n: row.get(node)
                     for n, row in zip(reversed(names), found.places[::-1], strict=True)
                 },
+                labels=dead.get(node, {}),
             )
             for node in nodes
         ),
@@ -100,6 +103,21 @@ def _outsiders(found: FoundLevels) -> set[str]:
             if len(rails) <= OUTSIDER_SHARE * rail_count:
                 outsiders.add(node)
     return outsiders
+
+
+def _dead_rails(found: FoundLevels, outsiders: Collection[str]) -> dict[str, dict[str, str]]:
+    """Node -> label of the rails of its group that none of its NICs reaches, where there are any.
+
+    A NIC that is plugged into a switch of another group is no dead rail.
+    """
+    out: dict[str, dict[str, str]] = {}
+    for group in found.groups.values():
+        for node in group.nodes:
+            alive = {nic.rail for nic in found.fabric.nics[node]}
+            lost = [str(rail) for rail in group.rails if rail not in alive]
+            if lost and node not in outsiders:
+                out[node] = {DEAD_RAILS: "_".join(lost)}
+    return out
 
 
 def _usual_rails(found: FoundLevels) -> int:

@@ -204,6 +204,7 @@ class JobSpec:
         segment: Consecutive pods that lie in one scale-up domain; None = chosen by predicted time.
         dp_sizes: Values of dp it may start with, ascending; empty = that of `parallelism`, which is
             the largest of them otherwise.
+        preempts: Others may have to leave for it; if not, it only takes what is free.
         model: Shape of the model; gives the score real bytes.
         axis_weights: Axis -> factor on the bytes it carries; axes not named have 1. Without a model
             it is the bytes themselves, in GB, in place of the default.
@@ -230,6 +231,7 @@ class JobSpec:
     segment: int | None = None
     dp_sizes: tuple[int, ...] = ()
     preemptible: bool = True
+    preempts: bool = True
     if_never_fits: IfNeverFits = IfNeverFits.REFUSE
     patience_s: float | None = None
     duration_s: float | None = None

@@ -1,7 +1,9 @@
 """What one cycle read and what it decided."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from enum import StrEnum
+from operator import attrgetter
 
 from scheduler.model.claim import Claim
 from scheduler.model.ids import ClaimId, JobId, NodeId, PodId
@@ -92,8 +94,15 @@ class JobRecord:
         expected_start_s: Forecast of its start; None while none is known.
         held: It may not start until it is released.
         evict: How it leaves, while it does.
-        evicted_s: Unix seconds when it, or members of it, last had to leave for another gang; None
-            = never. For some time after that it is spared.
+        evicted_s: Unix seconds up to which its evictions for other gangs count; None = it never
+            had to leave for one. Each moves this on, and from some number on it is spared
+            (`preempt.victims`).
+        hold_until_s: Unix seconds until when it holds what is left of it, while it is recovering.
+        crashes: Its own, not those of the machines; they count against `max_restarts`.
+        not_before_s: Unix seconds before which it, or the member that crashed, does not start anew.
+        crash_streak, last_crash: So many crashes in a row went the same way, and which.
+        goes_first: It gave up all that it held after a fault: it is first in line among equals.
+        lost_since_s: Unix seconds when it lost the first of the members that it still lacks.
     """
 
     uid: JobId
@@ -115,11 +124,33 @@ class JobRecord:
     held: bool = False
     evict: Eviction | None = None
     evicted_s: float | None = None
+    hold_until_s: float | None = None
+    crashes: int = 0
+    not_before_s: float | None = None
+    crash_streak: int = 0
+    last_crash: str = ""
+    goes_first: bool = False
+    lost_since_s: float | None = None
 
     @property
     def since_s(self) -> float | None:
         """When its present run began: when its minimum first ran, else when it was bound."""
         return self.started_s if self.started_s is not None else self.bound_s
+
+
+_VALUES_OF = attrgetter(*(f.name for f in fields(JobRecord)))
+_PLACE_OF = {f.name: place for place, f in enumerate(fields(JobRecord))}
+
+
+def job_with(job: JobRecord, changes: Mapping[str, object]) -> JobRecord:
+    """The job with some fields changed, by name: as `replace`, in half the time.
+
+    A cycle that tells ten thousand waiting gangs why they wait spends most of its time here.
+    """
+    values = list(_VALUES_OF(job))
+    for name, value in changes.items():
+        values[_PLACE_OF[name]] = value
+    return JobRecord(*values)
 
 
 class FactKind(StrEnum):
@@ -141,6 +172,9 @@ class FactKind(StrEnum):
     """The hook said that it saves, and will tell when it has."""
     CHECKPOINT = "checkpoint"
     """It has saved, in answer to that request."""
+    FAULT = "fault"
+    """A fault of its node after which this pod (`pod`, `attempt`) has to start anew, though the
+    node itself is fit; one for each live pod on the GPUs that it is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +184,7 @@ class Fact:
     Attributes:
         id: Grows with time; facts are applied in this order.
         revision: The revision its transaction took.
-        pod, attempt, pod_state, exit_code: Of a report.
+        pod, attempt, pod_state, exit_code: Of a report; pod and attempt of a fault.
         request_id: Of the request to save that an ASKED, SAVING or CHECKPOINT is about.
     """
 
@@ -185,9 +219,10 @@ class JobMove:
 
     Attributes:
         attempt: The job's attempt from now on.
+        gap: Of a bounded search, as `Placement` has it.
         verdict: Why it does not fit; None when it does or when that is not the cause.
         broken: Rules that its pods do not keep on the present map; shown as `rules_broken`.
-        could_start_s, expected_start_s, held, evict, evicted_s: As in `JobRecord`, from now on.
+        could_start_s to lost_since_s: As in `JobRecord`, from now on.
     """
 
     uid: JobId
@@ -198,6 +233,7 @@ class JobMove:
     gpus_per_pod: int = 0
     node_type: str = ""
     search: str = "exact"
+    gap: float | None = None
     verdict: NoFit | None = None
     broken: tuple[Rule, ...] = ()
     could_start_s: float | None = None
@@ -205,6 +241,13 @@ class JobMove:
     held: bool = False
     evict: Eviction | None = None
     evicted_s: float | None = None
+    hold_until_s: float | None = None
+    crashes: int = 0
+    not_before_s: float | None = None
+    crash_streak: int = 0
+    last_crash: str = ""
+    goes_first: bool = False
+    lost_since_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +256,10 @@ class Plan:
 
     Attributes:
         facts_done: Facts this plan takes account of, whether or not they changed anything.
-        pods: New pods, all in state bound. Those of one job are written all or none.
+        pods: New pods, all in state bound. Those of one job are written all or none. One may have
+            the uid of a pod that is live: that pod starts anew with the next attempt, there or
+            elsewhere. All such pods let go of their GPUs before the first new one takes any, so
+            two may change places.
         claims: New claims, or known ones with another time. Those of one job are written all or
             none, with that job's other moves and with the evictions made for it.
         claims_gone: Claims that end, those that become pods included.
@@ -249,20 +295,27 @@ def moved_job(job: JobRecord, move: JobMove, now_s: float) -> JobRecord:
         bound_s, started_s = now_s, None
     if move.state is JobState.RUNNING and started_s is None:
         started_s = now_s
-    return replace(
-        job,
-        state=move.state,
-        reason=move.reason,
-        message=move.message,
-        attempt=move.attempt,
-        gpus_per_pod=move.gpus_per_pod,
-        node_type=move.node_type,
-        broken=move.broken,
-        bound_s=bound_s,
-        started_s=started_s,
-        could_start_s=move.could_start_s,
-        expected_start_s=move.expected_start_s,
-        held=move.held,
-        evict=move.evict,
-        evicted_s=move.evicted_s,
-    )
+    changes = {
+        "state": move.state,
+        "reason": move.reason,
+        "message": move.message,
+        "attempt": move.attempt,
+        "gpus_per_pod": move.gpus_per_pod,
+        "node_type": move.node_type,
+        "broken": move.broken,
+        "bound_s": bound_s,
+        "started_s": started_s,
+        "could_start_s": move.could_start_s,
+        "expected_start_s": move.expected_start_s,
+        "held": move.held,
+        "evict": move.evict,
+        "evicted_s": move.evicted_s,
+        "hold_until_s": move.hold_until_s,
+        "crashes": move.crashes,
+        "not_before_s": move.not_before_s,
+        "crash_streak": move.crash_streak,
+        "last_crash": move.last_crash,
+        "goes_first": move.goes_first,
+        "lost_since_s": move.lost_since_s,
+    }
+    return job_with(job, changes)

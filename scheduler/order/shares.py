@@ -266,8 +266,11 @@ class Shares:
         return found
 
     def _rank(self, queue: str) -> tuple[float, float]:
+        account = self.account(queue)
+        if not (account.gpus or account.cpu_milli or account.memory_mib):
+            return 0.0, 0.0
         record = self.accounts.queues.get(queue)
-        dominant = _dominant(self.account(queue), self.accounts.capacity)
+        dominant = _dominant(account, self.accounts.capacity)
         if record is None:
             return dominant, dominant
         quota = _quota_gpus(record)

@@ -60,7 +60,8 @@ def _place(queue: QueueRecord, tree: Queues) -> Iterator[Problem]:
     depth, at = 1, queue.parent
     while at is not None:
         if at == queue.name:
-            yield Problem("parent", f"queue '{queue.name}' would lie below itself")
+            found = f"found '{queue.parent}'; queue '{queue.name}' would lie below itself"
+            yield Problem("parent", f"{found}: name a queue that is not below it")
             return
         if at not in tree:
             yield Problem("parent", f"queue '{at}' does not exist")

@@ -1,6 +1,6 @@
 """Pods that must lie together: the closure of rules over overlapping groups."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Protocol
 
@@ -22,6 +22,9 @@ def segment_group(pods: int) -> str:
     """The group of ranks in each segment of so many consecutive pods."""
     return f"{SEGMENT}{pods}"
 
+
+Digits = tuple[tuple[str, int], ...]
+"""(axis, size): an axis of `Units.axes` comes once, or in several parts from the inside out."""
 
 Memberships = tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -56,6 +59,15 @@ class Units(Protocol):
             chain: Kinds of groups, outermost (largest units) first; each holds all of the next.
         """
 
+    def axes(self) -> Mapping[str, int]:
+        """Pods along each axis with several; empty where pods are no grid of axes."""
+
+    def run_of(self, group: str) -> tuple[str, int] | None:
+        """(axis, pods) where each unit of a kind is so many neighbours along one of `axes`."""
+
+    def tile_order(self, digits: Digits) -> Sequence[int]:
+        """Pod indices in the order of their digits, of which the first changes fastest."""
+
 
 class PodGrid:
     """Pods of a parallel job."""
@@ -86,6 +98,19 @@ class PodGrid:
             tuple(c - {JOB_GROUP} for c in chain if JOB_GROUP not in c),
         )
 
+    def axes(self) -> Mapping[str, int]:
+        return {
+            axis: int(place.max()) + 1
+            for axis, place in _places(self.sizes, self.gpus_per_pod).items()
+            if place.any()
+        }
+
+    def run_of(self, group: str) -> tuple[str, int] | None:
+        return _run_of(self.sizes, self.gpus_per_pod, group)
+
+    def tile_order(self, digits: Digits) -> Sequence[int]:
+        return _tile_order(self.sizes, self.gpus_per_pod, digits)
+
 
 @lru_cache(maxsize=4096)
 def pod_grid(sizes: ParallelSizes, gpus_per_pod: int) -> PodGrid:
@@ -115,6 +140,15 @@ class Members:
         return numbers // self.part if groups == {PART_GROUP} else numbers * 0
 
     def order(self, chain: tuple[frozenset[str], ...]) -> Sequence[int]:
+        return range(self.pods)
+
+    def axes(self) -> Mapping[str, int]:
+        return {}
+
+    def run_of(self, group: str) -> tuple[str, int] | None:
+        return None
+
+    def tile_order(self, digits: Digits) -> Sequence[int]:
         return range(self.pods)
 
 
@@ -180,6 +214,46 @@ def _members(sizes: ParallelSizes, gpus_per_pod: int, group: str) -> NDArray[np.
         return groups_of(sizes)[group]
     ranks = min(int(group.removeprefix(SEGMENT)) * gpus_per_pod, sizes.world)
     return np.arange(sizes.world, dtype=np.int64).reshape(-1, ranks)
+
+
+@lru_cache(maxsize=1024)
+def _places(sizes: ParallelSizes, gpus_per_pod: int) -> Mapping[str, NDArray[np.int64]]:
+    """Axis -> where each pod is along it; empty where pods cut axes unevenly."""
+    rest = np.arange(sizes.world // gpus_per_pod, dtype=np.int64) * gpus_per_pod
+    left, found = gpus_per_pod, {}
+    for axis in sizes.order:
+        size = sizes.dense()[axis]
+        inside = min(left, size)
+        if size % inside or left % inside:
+            return {}
+        left //= inside
+        found[axis] = rest % size // inside
+        rest = rest // size
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _run_of(sizes: ParallelSizes, gpus_per_pod: int, group: str) -> tuple[str, int] | None:
+    labels = _labels(sizes, gpus_per_pod, frozenset({group}))
+    pods, places = _unit(sizes, gpus_per_pod, frozenset({group})), _places(sizes, gpus_per_pod)
+    for axis, place in places.items():
+        if (int(place.max()) + 1) % pods:
+            continue
+        rows = [labels, place // pods, *(other for a, other in places.items() if a != axis)]
+        # Runs of so many neighbours are as many as the units, so each is one if none is cut.
+        if len(np.unique(np.stack(rows), axis=1).T) == len(labels) // pods:
+            return axis, pods
+    return None
+
+
+@lru_cache(maxsize=1024)
+def _tile_order(sizes: ParallelSizes, gpus_per_pod: int, digits: Digits) -> Sequence[int]:
+    rest = dict(_places(sizes, gpus_per_pod))
+    keys = []
+    for axis, size in digits:
+        keys.append(rest[axis] % size)
+        rest[axis] = rest[axis] // size
+    return [int(i) for i in np.lexsort(keys)]
 
 
 @lru_cache(maxsize=1024)

@@ -9,7 +9,16 @@ from scheduler.place.bounds import cost_levels
 from scheduler.place.improve import improve
 from scheduler.place.layout import Layout, Measure, damage, lay_out, measure_of, spots_for
 from scheduler.place.nesting import MANY_PODS, Nesting, nestings
+from scheduler.place.tiles import elsewhere, evenly, plain, tilings
 from scheduler.place.uniform import Ask, Settled
+
+CUT_WORTH = 0.08
+"""Share of its seconds that a gang must gain where its heaviest axis is cut though it need not be:
+what stays inside a domain meets no traffic of others, which predictions know little of."""
+
+TILINGS_TRIED, PODS_TRIED = 8, 2_048
+"""Ways to cut a gang into tiles that are laid out and priced, and the pods of all these together:
+each costs time in proportion to them."""
 
 LITTLE_GAIN = 0.02
 """Share of its seconds below which no further layout of a large gang is worth its price."""
@@ -40,13 +49,16 @@ class Arranged:
     gap: float | None = None
 
 
+Way = tuple[Arranged, Nesting]
+
+
 def arrange(ask: Ask, settled: Settled) -> Arranged:
     """Lay out the gang in each way worth comparing and take the best."""
     ways, alone = nestings(ask, settled)
     if len(ways) == 1 and alone and not settled.broken:
         return Arranged(ask, lay_out(ask, settled.pods, ways[0]), _unmet(ask, settled))
     measure = measure_of(ask, settled.pods)
-    best = _best_way(ask, settled.pods, ways, measure, alone=alone)
+    best = _best_way(ask, settled, ways, measure, alone=alone)
     if not best.proven:
         found = improve(ask, settled, measure, best.layout)
         if found.layout is not None:
@@ -57,13 +69,14 @@ def arrange(ask: Ask, settled: Settled) -> Arranged:
 
 
 def _best_way(
-    ask: Ask, pods: int, ways: list[Nesting], measure: Measure, *, alone: bool
+    ask: Ask, settled: Settled, ways: list[Nesting], measure: Measure, *, alone: bool
 ) -> Arranged:
     """The best nesting. Until it is known, nodes are chosen no further than they are priced."""
+    pods = settled.pods
     coarse = len(ways) > 1 and pods > MANY_PODS and ask.view.takes_whole_nodes
     stop = _priced_level(ask, measure) if coarse else None
     tried: list[tuple[Arranged, Nesting]] = []
-    places: dict[tuple[object, ...], Spots] = {}
+    places: dict[tuple[object, ...], Spots | None] = {}
     for way in ways:
         key = (way.bounds.whole, *(unit[:2] for unit in way.bounds.units), way.soft, way.even)
         if key not in places:
@@ -85,9 +98,74 @@ def _best_way(
             tried.append((judged(ask, measure, layout, alone=alone), level))
             best = _best(ask, [best, tried[-1][0]])
             way = level if best is tried[-1][0] else way
+    if ask.price is not None and not (alone or best.proven or little):
+        best, way = _best_tiling(ask, settled, (best, way), measure, stop)
     if stop is None:
         return best
     return replace(best, layout=lay_out(ask, pods, way))
+
+
+def _best_tiling(ask: Ask, settled: Settled, first: Way, measure: Measure, stop: int | None) -> Way:
+    """The best so far or, where links are narrow, a better one that is cut into tiles."""
+    best = _best_of_tiled(ask, settled, first, measure, stop, cut_heaviest=False)
+    for way in () if best[0].proven else plain(ask, settled):
+        found = _tiled(ask, settled, way, measure, stop)
+        best = best if found is None else _better(ask, best, found)
+    if best[0].proven:
+        return best
+    worth = (1.0 - CUT_WORTH) * (best[0].seconds or 0.0)
+    limit = replace(best[0], seconds=worth), best[1]
+    cut = _best_of_tiled(ask, settled, limit, measure, stop, cut_heaviest=True)
+    return best if cut is limit else cut
+
+
+def _better(ask: Ask, one: Way, other: Way) -> Way:
+    return one if _best(ask, [one[0], other[0]]) is one[0] else other
+
+
+def _best_of_tiled(
+    ask: Ask,
+    settled: Settled,
+    best: Way,
+    measure: Measure,
+    stop: int | None,
+    *,
+    cut_heaviest: bool,
+) -> Way:
+    """The best of some tilings, looked at for as long as counts let hope that one is better."""
+    tried, first = 0, best
+    limit = max(1, min(TILINGS_TRIED, PODS_TRIED // settled.pods))
+    for hope_s, way in tilings(ask, settled, cut_heaviest=cut_heaviest):
+        if best[0].proven or tried >= limit or hope_s >= (best[0].seconds or 0.0):
+            break
+        found = _tiled(ask, settled, way, measure, stop)
+        if found is None:
+            other = elsewhere(ask, way)
+            found = None if other is None else _tiled(ask, settled, other, measure, stop)
+        if found is not None:
+            tried += 1
+            best = _better(ask, best, found)
+    return best if best is first else _varied(ask, settled, best, measure, stop)
+
+
+def _varied(ask: Ask, settled: Settled, best: Way, measure: Measure, stop: int | None) -> Way:
+    """The way, or a better one with other domains or other shares of them."""
+    for vary in (elsewhere, evenly):
+        other = None if best[0].proven else vary(ask, best[1])
+        found = None if other is None else _tiled(ask, settled, other, measure, stop)
+        best = best if found is None else _better(ask, best, found)
+    return best
+
+
+def _tiled(
+    ask: Ask, settled: Settled, way: Nesting, measure: Measure, stop: int | None
+) -> Way | None:
+    """A way laid out; None where the gang cannot be cut so."""
+    spots = spots_for(ask, settled.pods, way, stop)
+    if spots is None:
+        return None
+    layout = lay_out(ask, settled.pods, way, spots)
+    return judged(ask, measure, layout, alone=False), way
 
 
 def _priced_level(ask: Ask, measure: Measure) -> int:
@@ -115,8 +193,8 @@ def judged(ask: Ask, measure: Measure, layout: Layout, *, alone: bool) -> Arrang
     spread = measure.of(ask, layout.nodes)
     if alone or ask.price is None:
         return Arranged(ask, layout, (), spread, None, spread == measure.least)
-    seconds = ask.price.seconds(layout.nodes, layout.masks)
-    least = ask.price.least_s()
+    seconds = ask.seconds(layout.nodes, layout.masks)
+    least = ask.least_s()
     fast = seconds <= least * SAME_SECONDS
     gap = None if fast else 1.0 - least / seconds
     return Arranged(ask, layout, (), spread, seconds, fast and spread == measure.least, gap)

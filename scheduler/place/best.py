@@ -2,18 +2,23 @@
 
 from collections.abc import Iterable
 
+from scheduler.cluster.trial import Trial
 from scheduler.model.job import Rule
 from scheduler.model.placement import NoFit
 from scheduler.place.arrange import Arranged, arrange
+from scheduler.place.clean import prefer_clean
 from scheduler.place.layout import measure_of
 from scheduler.place.uniform import Ask, Settled, required_wants, settle
 from scheduler.place.verdict import missing_level, shortfall
 
 
-def best_of(asks: Iterable[Ask]) -> Arranged | NoFit | None:
+def best_of(trial: Trial, asks: Iterable[Ask]) -> Arranged | NoFit | None:
     """The layout that places the most pods, then keeps the most preferences, then is fastest.
 
+    Of each node type the nodes are chosen that cost least, before types are compared.
+
     Args:
+        trial: That of the asks' views.
         asks: One for each node type that could hold the pods.
 
     Returns:
@@ -34,15 +39,13 @@ def best_of(asks: Iterable[Ask]) -> Arranged | NoFit | None:
     if not found:
         return verdict
     if len(found) == 1:
-        return arrange(*found[0])
-    return min((arrange(*one) for one in found), key=_worth)
+        return prefer_clean(trial, arrange(*found[0]))
+    return min((prefer_clean(trial, arrange(*one)) for one in found), key=_worth)
 
 
 def _worth(one: Arranged) -> tuple[object, ...]:
-    kind, price, nodes = one.ask.node_type, one.ask.price, one.layout.nodes
-    seconds = 0.0
-    if price is not None and len(nodes) > 1:
-        seconds = price.seconds(nodes, one.layout.masks)
+    kind, nodes = one.ask.node_type, one.layout.nodes
+    seconds = one.ask.seconds(nodes, one.layout.masks) if len(nodes) > 1 else 0.0
     return (
         one.ask.units.pods - len(nodes),
         measure_of(one.ask, len(nodes), across_types=True).of(one.ask, nodes),

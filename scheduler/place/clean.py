@@ -14,12 +14,11 @@ from dataclasses import replace
 from scheduler.cluster.trial import Trial
 from scheduler.cluster.view import Shape, is_shunned
 from scheduler.model.job import Rule
-from scheduler.model.placement import NoFit
 from scheduler.place.arrange import SAME_SECONDS, Arranged, arrange
 from scheduler.place.layout import measure_of
 from scheduler.place.spread import aligned_masks
 from scheduler.place.tune import tuned
-from scheduler.place.uniform import required_wants, settle
+from scheduler.place.uniform import Ask, required_wants, settle
 
 DEAD_LIMIT = 6
 """Different sets of dead rails that a gang is allowed in turn; those of fewest rails first."""
@@ -28,9 +27,9 @@ MASK_LIMIT = 8
 """Different GPUs of a node that all pods of a gang are given in turn."""
 
 
-def prefer_clean(trial: Trial, found: Arranged | NoFit | None) -> Arranged | NoFit | None:
+def prefer_clean(trial: Trial, found: Arranged) -> Arranged:
     """The layout, or one that is equal or faster on nodes that cost less."""
-    if not isinstance(found, Arranged) or _is_plain(found):
+    if _is_plain(found):
         return found
     shapes = [shape for shape in dict.fromkeys(_cleaner(found)) if shape != found.ask.view.shape]
     best = found
@@ -38,14 +37,27 @@ def prefer_clean(trial: Trial, found: Arranged | NoFit | None) -> Arranged | NoF
         other = _again(trial, found, shape)
         if other is not None and _is_better(_key(other), _key(best)):
             best = other
-    return tuned(best)
+    known = best is found or (found.proven and not _dead(found))
+    return tuned(best if known else _among_all(found.ask, best))
+
+
+def _among_all(ask: Ask, best: Arranged) -> Arranged:
+    """The layout with what is known of it beside those on all nodes, not only on clean ones."""
+    nodes = best.layout.nodes
+    least_spread = measure_of(ask, len(nodes)).of(ask, nodes) == measure_of(ask, len(nodes)).least
+    if best.seconds is None:
+        return replace(best, proven=best.proven and least_spread)
+    least_s = ask.least_s()
+    fast = best.seconds <= least_s * SAME_SECONDS
+    gap = None if fast else 1.0 - least_s / best.seconds
+    return replace(best, proven=best.proven and least_spread and fast, gap=gap)
 
 
 def _is_plain(found: Arranged) -> bool:
     """Whether no node of the map differs from another in what is looked at here."""
     view, topology = found.ask.view, found.ask.view.topology
     same_gpus = view.takes_whole_nodes or not view.shape.single or len(found.layout.nodes) == 1
-    return same_gpus and not (topology.dead_rails or topology.shunned or any(topology.blanks))
+    return same_gpus and not (view.table.dead_rails or topology.shunned or any(topology.blanks))
 
 
 Key = tuple[int, tuple[bool, ...], tuple[int, ...], float, int, int]
@@ -53,10 +65,8 @@ Key = tuple[int, tuple[bool, ...], tuple[int, ...], float, int, int]
 
 
 def _key(one: Arranged) -> Key:
-    nodes, price = one.layout.nodes, one.ask.price
-    seconds = 0.0
-    if price is not None and len(nodes) > 1:
-        seconds = price.seconds(nodes, one.layout.masks)
+    nodes = one.layout.nodes
+    seconds = one.ask.seconds(nodes, one.layout.masks) if len(nodes) > 1 else 0.0
     measure, dead = measure_of(one.ask, len(nodes)), 0
     for rails in _dead(one):
         dead |= rails
@@ -88,7 +98,7 @@ def _shunned(one: Arranged) -> int:
 
 def _dead(one: Arranged) -> list[int]:
     """Dead rails of the nodes of a gang that talks between nodes."""
-    dead, nodes = one.ask.view.topology.dead_rails, one.layout.nodes
+    dead, nodes = one.ask.view.table.dead_rails, one.layout.nodes
     if not dead or not one.ask.view.shape.gpus or len(set(nodes)) < 2:
         return []
     return [dead[node] for node in nodes if node in dead]
@@ -99,7 +109,7 @@ def _cleaner(found: Arranged) -> Iterator[Shape]:
     view, nodes = found.ask.view, found.layout.nodes
     shape, topology = view.shape, view.topology
     dead: list[int | None] = [shape.dead_allowed]
-    if _dead(found):
+    if shape.dead_allowed is None and _dead(found):
         sets = {one | two for one in _known_dead(found) for two in _known_dead(found)}
         fewest = sorted(sets, key=lambda rails: (rails.bit_count(), rails))
         dead = [0, *fewest[:DEAD_LIMIT], shape.dead_allowed]
@@ -120,7 +130,7 @@ def _cleaner(found: Arranged) -> Iterator[Shape]:
 def _known_dead(found: Arranged) -> list[int]:
     """Different sets of dead rails that nodes have which could hold a pod."""
     view = found.ask.view
-    sets = {dead for node, dead in view.topology.dead_rails.items() if view.slots[node]}
+    sets = {dead for node, dead in view.table.dead_rails.items() if view.slots[node]}
     return sorted(sets, key=lambda rails: (rails.bit_count(), rails))[:DEAD_LIMIT]
 
 

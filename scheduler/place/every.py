@@ -206,7 +206,7 @@ def _judge(search: _Search) -> None:
         nodes.append(search.bins[number].nodes[used.get(number, 0)])
         used[number] = used.get(number, 0) + 1
     spread = tuple(len(found) for found in search.touched)
-    seconds = 0.0 if price is None else price.seconds(nodes, ())
+    seconds = search.ask.seconds(nodes, ())
     search.priced += price is not None
     search.cut = search.cut or search.priced >= PRICED
     if (spread, seconds) < search.worth:

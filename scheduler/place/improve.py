@@ -25,6 +25,9 @@ TRIES, FEW_TRIES = 600, 150
 """Exchanges looked at before that search ends; a look costs about 20 us. The fewer where not all
 domains are looked at, since nothing is proven there."""
 
+SIDEWAYS = 4
+"""Steps that lose nothing, taken where none gains."""
+
 DOMAINS_TRIED = 8
 """Further domains that pods may move to, those with most room first."""
 
@@ -66,7 +69,7 @@ def improve(ask: Ask, settled: Settled, measure: Measure, layout: Layout) -> Imp
         if found is not None:
             search.nodes = found
         if not cut:
-            dead = ask.view.topology.dead_rails
+            dead = ask.view.table.dead_rails
             # Nodes of one domain that lost different rails were not told apart.
             alike = not dead or all(dead.keys().isdisjoint(place.nodes) for place in bins)
             least_s = _worth(search, search.nodes)[1] if alike else None
@@ -83,21 +86,32 @@ def improve(ask: Ask, settled: Settled, measure: Measure, layout: Layout) -> Imp
 
 
 def _exchange(search: _Search, blocks: list[list[list[int]]]) -> None:
-    """Take any step that is better, until there is none."""
+    """Take any step that is better, until there is none.
+
+    The busiest link decides: where it has several equals, no single step gains. So steps that lose
+    nothing are taken too, none of them twice, and the best layout is kept.
+    """
     best = _worth(search, search.nodes)
     limit = TRIES if search.all_domains else FEW_TRIES
+    kept, seen, steps = list(search.nodes), {tuple(search.nodes)}, 0
     while search.tries < limit:
+        aside: list[int] | None = None
         for nodes in _neighbours(search, blocks):
             search.tries += 1
             worth = _worth(search, nodes, best)
             if worth < best:
-                best = worth
-                _move(search, nodes)
+                best, kept, aside = worth, nodes, nodes
                 break
+            if worth == best and aside is None and tuple(nodes) not in seen:
+                aside = nodes
             if search.tries >= limit:
-                return
-        else:
-            return
+                break
+        steps += aside is not kept
+        if aside is None or steps > SIDEWAYS:
+            break
+        seen.add(tuple(aside))
+        _move(search, aside)
+    _move(search, kept)
 
 
 def _all_room(search: _Search) -> dict[int, list[int]]:
@@ -112,7 +126,7 @@ def _all_room(search: _Search) -> dict[int, list[int]]:
     room = {domain: list(nodes) for domain, nodes in search.free.items()}
     for node in sorted(search.nodes, reverse=True):
         room[place[node]].insert(0, node)
-    dead = view.topology.dead_rails
+    dead = view.table.dead_rails
     if dead:
         # What is taken first is what is healthy; sorting keeps the order among these.
         for nodes in room.values():
@@ -214,10 +228,9 @@ def _neighbours(search: _Search, blocks: list[list[list[int]]]) -> Iterator[list
 def _worth(search: _Search, nodes: list[int], best: Worth | None = None) -> Worth:
     """Smaller is better. Seconds are not asked for where the domains touched decide."""
     spread = search.measure.of(search.ask, nodes)
-    price = search.ask.price
     if best is not None and spread > best[0]:
         return spread, float("inf")
-    return spread, 0.0 if price is None else price.seconds(nodes, ())
+    return spread, search.ask.seconds(nodes, ())
 
 
 def _move(search: _Search, nodes: list[int]) -> None:

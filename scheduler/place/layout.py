@@ -7,12 +7,14 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler.errors import invariant
 from scheduler.model.job import Mode
-from scheduler.parallel.units import Units
+from scheduler.parallel.units import Digits, Units
 from scheduler.place.assign import Spots, assign
 from scheduler.place.bounds import level_of
 from scheduler.place.map_key import MapKey
 from scheduler.place.nesting import Chain, Nesting
+from scheduler.place.pieces import cut
 from scheduler.place.room import Room
 from scheduler.place.spread import choose
 from scheduler.place.uniform import Ask
@@ -28,22 +30,31 @@ class Layout:
     masks: Sequence[int]
 
 
-def spots_for(ask: Ask, pods: int, nest: Nesting, stop: int | None = None) -> Spots:
+def spots_for(ask: Ask, pods: int, nest: Nesting, stop: int | None = None) -> Spots | None:
     """Places for so many pods in tree order, as the nesting's bounds say.
 
     Args:
         stop: Level inside whose domains any nodes will do; None = the best ones.
+
+    Returns:
+        None where the gang cannot be cut as the nesting would have it.
     """
     room = Room(ask.view, nest.bounds, ask.scope)
     if stop is not None and nest.bounds.units:
         stop = max(stop, nest.bounds.units[-1][0])
+    if nest.tiling is not None:
+        pieces = cut(room, pods, nest.tiling, stop)
+        return None if pieces is None else assign(ask.view, pieces)
     return assign(ask.view, choose(room, pods, nest.soft, stop, even=nest.even))
 
 
 def lay_out(ask: Ask, pods: int, nest: Nesting, spots: Spots | None = None) -> Layout:
     """So many pods along the domains in tree order, as the nesting says."""
-    nodes, masks = spots_for(ask, pods, nest) if spots is None else spots
-    spot_of_pod = _spots_of_pods(ask.units, nest.chain, pods)
+    found = spots_for(ask, pods, nest) if spots is None else spots
+    invariant(found is not None, "a gang is laid out as it cannot be cut")
+    nodes, masks = found or ([], [])
+    digits = () if nest.tiling is None else nest.tiling.digits
+    spot_of_pod = _spots_of_pods(ask.units, nest.chain, digits, pods)
     by_pod = list(map(nodes.__getitem__, spot_of_pod))
     if ask.view.takes_whole_nodes:
         return Layout(by_pod, masks)
@@ -51,10 +62,11 @@ def lay_out(ask: Ask, pods: int, nest: Nesting, spots: Spots | None = None) -> L
 
 
 @lru_cache(maxsize=128)
-def _spots_of_pods(units: Units, chain: Chain, pods: int) -> Sequence[int]:
-    """For each pod its place in the domains' order: what the chain asks for, the other way."""
+def _spots_of_pods(units: Units, chain: Chain, digits: Digits, pods: int) -> Sequence[int]:
+    """For each pod its place in the domains' order: what the nesting asks for, the other way."""
     spots = [0] * pods
-    for spot, pod in enumerate(units.order(chain)[:pods]):
+    order = units.tile_order(digits) if digits else units.order(chain)[:pods]
+    for spot, pod in enumerate(order):
         spots[pod] = spot
     return spots
 

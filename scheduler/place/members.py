@@ -11,7 +11,6 @@ from scheduler.model.placement import NoFit, PodPlace
 from scheduler.parallel.units import Members
 from scheduler.place.best import best_of
 from scheduler.place.bounds import named_levels, rules_of_role
-from scheduler.place.clean import prefer_clean
 from scheduler.place.room import Scope
 from scheduler.place.uniform import Ask
 from scheduler.topology.tree import Topology
@@ -71,7 +70,7 @@ def place_role(
         ask_for_role(trial, spec, role, node_type, pods, least, scope, alone=alone)
         for node_type in node_types_for(trial, spec.gpu, role.gpus)
     ]
-    found = prefer_clean(trial, best_of(asks))
+    found = best_of(trial, asks)
     if found is None:
         return no_such_node(spec, role)
     if isinstance(found, NoFit):
@@ -100,8 +99,9 @@ def ask_for_role(
     alone: bool,
 ) -> Ask:
     """Equal members of one role as the uniform search takes them."""
+    shape = shape_of(trial.table.topology, spec, role, node_type)
     return Ask(
-        view=trial.view(shape_of(trial.table.topology, spec, role, node_type)),
+        view=trial.view(shape.for_gang_of(trial.table, role.replicas)),
         units=Members(role, pods),
         rules=rules_of_role(spec, role, alone=alone),
         node_type=node_type,

@@ -7,6 +7,7 @@ from itertools import permutations
 from scheduler.model.job import JOB_GROUP
 from scheduler.parallel.units import segment_group
 from scheduler.place.bounds import Bounds, Wants, cost_levels
+from scheduler.place.pieces import Tiling
 from scheduler.place.spread import Soft
 from scheduler.place.uniform import Ask, Settled, bounds_for, harden
 
@@ -31,12 +32,14 @@ class Nesting:
         chain: Kinds of groups whose units are consecutive in the domains' order, outermost first.
         soft: Units that are kept whole in a domain as long as they fit.
         even: Domains that are not filled share what is left evenly.
+        tiling: Takes the place of all of these where the gang is cut into tiles.
     """
 
     bounds: Bounds
     chain: Chain
     soft: Soft | None = None
     even: bool = False
+    tiling: Tiling | None = None
 
 
 def nestings(ask: Ask, settled: Settled) -> tuple[list[Nesting], bool]:

@@ -1,14 +1,17 @@
 """What a layout costs: predicted seconds of communication between nodes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Protocol
+
+import numpy as np
 
 from scheduler.cost.constants import CONSTANTS
 from scheduler.cost.fabric import SCALE_UP_LINK, fabric_for
 from scheduler.cost.step import LATENCY, Prediction, predict
 from scheduler.errors import invariant
-from scheduler.model.job import JobSpec
+from scheduler.model.job import JobSpec, ParallelSizes
 from scheduler.model.node import NodeType
 from scheduler.parallel.traffic import AxisTraffic, traffic_of
 from scheduler.parallel.units import Units, pod_grid
@@ -29,20 +32,38 @@ DIGITS = 10
 
 TP = "tp"
 
+NONE_DEAD: Mapping[int, int] = MappingProxyType({})
+
+
+Holds = Callable[[int, int], bool]
+
 
 class Price(Protocol):
     """Seconds that one gang's pods spend talking between nodes in a step, by where they lie."""
 
-    def seconds(self, nodes: Sequence[int], masks: Sequence[int]) -> float:
+    def seconds(self, nodes: Sequence[int], masks: Sequence[int], dead: Mapping[int, int]) -> float:
         """Of a layout.
 
         Args:
             nodes: Node index by pod index.
             masks: GPU mask by pod index; empty = the same on every node.
+            dead: Node index -> mask of its dead rails, of nodes that have any.
         """
 
-    def least_s(self) -> float:
-        """No layout takes less; 0.0 where nothing is known."""
+    @property
+    def levels(self) -> Sequence[int]:
+        """Levels outside the scale-up domain whose crossing costs something, innermost first."""
+
+    def least_s(self, room: Sequence[Holds] = ()) -> float:
+        """No layout takes less; 0.0 where nothing is known.
+
+        Args:
+            room: For each of `levels`, whether so many groups of so many pods each have room in
+                one domain each; empty = they have.
+        """
+
+    def axis_least_s(self) -> Mapping[str, float]:
+        """The same of each axis by itself, where there is enough room."""
 
     def weight(self, axis: str) -> float:
         """Bytes of an axis, to compare axes of one gang by."""
@@ -52,11 +73,14 @@ class _Known:
     """Predictions of one kind of gang on one map so far."""
 
     def __init__(self, topology: Topology, node_type: NodeType) -> None:
-        levels = fabric_for(topology, node_type, CONSTANTS).levels
+        fabric = fabric_for(topology, node_type, CONSTANTS)
+        levels = fabric.levels
+        self.counted = levels[1:]
         # Each pod is on a node of its own: that level tells no two layouts apart.
         self.levels = [level for level in levels if level < len(topology.levels) - 1]
         self.seconds: dict[object, float] = {}
-        self.least_s: float | None = None
+        self.least_s: dict[tuple[str, int], float] = {}
+        self.groups: dict[str, tuple[int, int]] | None = None
 
 
 @lru_cache(maxsize=4)
@@ -79,25 +103,33 @@ class StepPrice:
         carried = self._traffic.get(axis)
         return 0.0 if carried is None else carried.bytes_per_step
 
-    def seconds(self, nodes: Sequence[int], masks: Sequence[int]) -> float:
+    def seconds(self, nodes: Sequence[int], masks: Sequence[int], dead: Mapping[int, int]) -> float:
         unlike = len(set(masks)) > 1
-        dead = self._topology.dead_rails
-        if len(nodes) > REMEMBERED_PODS or unlike or (dead and not dead.keys().isdisjoint(nodes)):
-            return self._predicted(nodes, masks if unlike or dead else None)
+        is_hurt = bool(dead) and not dead.keys().isdisjoint(nodes)
+        if len(nodes) > REMEMBERED_PODS or unlike or is_hurt:
+            return self._predicted(nodes, masks if unlike or is_hurt else None, dead)
         known = self._kept()
         pattern = self._pattern(known, nodes)
         found = known.seconds.get(pattern)
         if found is None:
             if len(known.seconds) >= PATTERNS_KEPT:
                 known.seconds.clear()
-            found = known.seconds[pattern] = self._predicted(nodes, None)
+            found = known.seconds[pattern] = self._predicted(nodes, None, NONE_DEAD)
         return found
 
-    def least_s(self) -> float:
-        known = self._kept()
-        if known.least_s is None:
-            known.least_s = self._least()
-        return known.least_s
+    @property
+    def levels(self) -> Sequence[int]:
+        return self._kept().counted
+
+    def least_s(self, room: Sequence[Holds] = ()) -> float:
+        # A group that no domain is left for lies in several, and its ring has a hop between them.
+        return sum(
+            self._axis_least(axis, sum(not holds(groups, pods) for holds in room))
+            for axis, (groups, pods) in self._groups().items()
+        )
+
+    def axis_least_s(self) -> Mapping[str, float]:
+        return {axis: self._axis_least(axis, 0) for axis in self._groups()}
 
     def _kept(self) -> _Known:
         if self._found is None:
@@ -120,7 +152,13 @@ class StepPrice:
             out += map(numbers.__getitem__, domains)
         return tuple(out)
 
-    def _predict(self, nodes: Sequence[int], masks: Sequence[int] | None) -> Prediction:
+    def _predict(
+        self,
+        nodes: Sequence[int],
+        masks: Sequence[int] | None,
+        dead: Mapping[int, int],
+        left: int = 0,
+    ) -> Prediction:
         return predict(
             self._spec,
             self._topology,
@@ -128,27 +166,43 @@ class StepPrice:
             self._gpus,
             nodes,
             masks or None,
-            self._topology.dead_rails,
+            dead,
+            left=left,
         )
 
-    def _predicted(self, nodes: Sequence[int], masks: Sequence[int] | None) -> float:
+    def _predicted(
+        self, nodes: Sequence[int], masks: Sequence[int] | None, dead: Mapping[int, int]
+    ) -> float:
         # Sums may differ in their last digits by the order of domains; no choice may.
-        return round(between_s(self._predict(nodes, masks)), DIGITS)
+        return round(between_s(self._predict(nodes, masks, dead)), DIGITS)
 
-    def _least(self) -> float:
-        """Each axis by itself inside one innermost domain that costs something to leave."""
-        invariant(self._spec.parallelism is not None, "a job of roles has no traffic")
-        if self._spec.parallelism is None:
-            return 0.0
-        units = pod_grid(self._spec.parallelism, self._gpus)
-        inside = self._one_domain()
-        out = 0.0
-        for axis in traffic_of(self._spec):
-            if axis == TP or units.unit(frozenset({axis})) == 1:
-                continue
-            nodes = _along(units, axis, inside)
-            out += self._predict(nodes, None).axes[axis].seconds if nodes else 0.0
-        return out
+    def _groups(self) -> Mapping[str, tuple[int, int]]:
+        """Axes whose groups lie in several pods, tp left out -> groups apart, pods of each."""
+        known = self._kept()
+        if known.groups is None:
+            invariant(self._spec.parallelism is not None, "a job of roles has no traffic")
+            known.groups = {}
+            units = pod_grid(self._spec.parallelism or ParallelSizes(), self._gpus)
+            for axis in traffic_of(self._spec):
+                if axis != TP and units.unit(frozenset({axis})) > 1:
+                    sizes = np.unique(units.memberships(axis)[0], return_counts=True)[1]
+                    apart = len(sizes) if int(sizes.sum()) == units.pods else 1
+                    known.groups[axis] = apart, int(sizes.min())
+        return known.groups
+
+    def _axis_least(self, axis: str, left: int) -> float:
+        """An axis by itself inside one innermost domain that costs something to leave.
+
+        Args:
+            left: Of `levels`, how many its groups have to leave.
+        """
+        known = self._kept()
+        if (axis, left) not in known.least_s:
+            units = pod_grid(self._spec.parallelism or ParallelSizes(), self._gpus)
+            nodes = _along(units, axis, self._one_domain())
+            found = self._predict(nodes, None, NONE_DEAD, left) if nodes else None
+            known.least_s[axis, left] = 0.0 if found is None else found.axes[axis].seconds
+        return known.least_s[axis, left]
 
     def _one_domain(self) -> Sequence[int]:
         """Nodes of the largest domain of the innermost level that costs something to leave."""
@@ -157,8 +211,7 @@ class StepPrice:
             return range(self._topology.node_count)
         row = self._topology.levels[levels[0]]
         lo, hi = max(zip(row.node_lo, row.node_hi, strict=True), key=lambda at: at[1] - at[0])
-        dead = self._topology.dead_rails
-        return [node for node in range(lo, hi) if node not in dead]
+        return range(lo, hi)
 
 
 def _along(units: Units, axis: str, inside: Sequence[int]) -> list[int]:

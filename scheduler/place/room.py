@@ -52,7 +52,7 @@ class Room:
         if level is None:
             return
         if self.scope is None:
-            found: Iterator[int] = self._buckets(level).at_least(wanted)
+            found: Iterator[int] = self.buckets(level).at_least(wanted)
         else:
             lo, hi = self.topology.inside(*self.scope, level)
             pods = self.pods_of(level, lo, hi)
@@ -68,7 +68,7 @@ class Room:
         if level is None:
             return self.total()
         if self.scope is None and not self.topology.blanks[level]:
-            return self._buckets(level).largest
+            return self.buckets(level).largest
         lo, hi = (0, len(self.view.counts[level]))
         if self.scope is not None:
             lo, hi = self.topology.inside(*self.scope, level)
@@ -80,7 +80,8 @@ class Room:
         """Whether so many pods of one gang fit now."""
         return self.most() >= wanted
 
-    def _buckets(self, level: int) -> Buckets:
+    def buckets(self, level: int) -> Buckets:
+        """Domains of a level by what they hold, wherever the scope is."""
         if self._floors is None or level > self._depth:
             return self.view.buckets(level)
         return self._floors.buckets(level)

@@ -20,7 +20,6 @@ from scheduler.model.placement import NoFit, Placement, PodPlace
 from scheduler.parallel.units import PodGrid, pod_grid
 from scheduler.place.best import best_of
 from scheduler.place.bounds import named_levels, rules_of_parallel
-from scheduler.place.clean import prefer_clean
 from scheduler.place.map_key import MapKey
 from scheduler.place.members import Cut, node_types_for
 from scheduler.place.price import StepPrice
@@ -93,7 +92,7 @@ def _place_parallel(trial: Trial, spec: JobSpec, sizes: ParallelSizes) -> Placem
         if spec.segment and count > spec.segment and count % spec.segment:
             return _uneven(spec.segment, count)
     asks = [ask_for_parallel(trial, spec, sizes, kind) for kind in kinds]
-    found = prefer_clean(trial, best_of(asks))
+    found = best_of(trial, asks)
     if found is None:
         return _no_such_node(spec)
     if isinstance(found, NoFit):
@@ -129,7 +128,7 @@ def ask_for_parallel(trial: Trial, spec: JobSpec, sizes: ParallelSizes, node_typ
     """The pods of a parallel job on one node type as the uniform search takes them."""
     asked = _asked(trial.table.topology, spec, sizes, node_type)
     return Ask(
-        trial.view(asked.shape),
+        trial.view(asked.shape.for_gang_of(trial.table, asked.units.pods)),
         asked.units,
         asked.rules,
         node_type,

@@ -38,13 +38,7 @@ def choose(
     The domain for the whole gang is the one that needs the fewest domains inside it, then has the
     fewest pods free, then whose parents have.
     """
-    level = room.bounds.whole
-    if level is None:
-        start = ROOT if room.scope is None else room.scope
-    elif level == len(room.topology.levels) - 1:
-        start = (level, _tightest_node(room, wanted))
-    else:
-        start = (level, _tightest_domain(room, level, wanted))
+    start = start_of(room, wanted)
     out: list[Piece] = []
     if soft is not None and soft[1] >= wanted and soft[0] > start[0]:
         lo, hi = _inside(room, start, soft[0])
@@ -54,6 +48,16 @@ def choose(
         return out
     spread(room, start, wanted, out, soft, stop, even=even)
     return out
+
+
+def start_of(room: Room, wanted: int) -> Scope:
+    """The domain for the whole gang, or all there is where none is asked for."""
+    level = room.bounds.whole
+    if level is None:
+        return ROOT if room.scope is None else room.scope
+    if level == len(room.topology.levels) - 1:
+        return level, _tightest_node(room, wanted)
+    return level, _tightest_domain(room, level, wanted)
 
 
 def _inside(room: Room, at: Scope, level: int) -> tuple[int, int]:

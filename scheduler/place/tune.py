@@ -44,15 +44,15 @@ class _Tuning:
 def tuned(found: Arranged) -> Arranged:
     """The arrangement with its GPUs chosen, and how far it may be from the best."""
     price, masks = found.ask.price, found.layout.masks
-    dead = found.ask.view.topology.dead_rails
+    dead = found.ask.view.table.dead_rails
     if price is None or len(found.layout.nodes) < 2:
         return found
     if len(set(masks)) < 2 and (not dead or dead.keys().isdisjoint(found.layout.nodes)):
         return found
-    seconds = price.seconds(found.layout.nodes, masks)
+    seconds = found.ask.seconds(found.layout.nodes, masks)
     if len(masks) <= PODS_MAX and found.ask.view.shape.single:
         found, seconds = _tune(found, seconds)
-    least = price.least_s()
+    least = found.ask.least_s()
     if seconds <= least * SAME_SECONDS:
         return replace(found, seconds=seconds, proven=found.proven, gap=None)
     return replace(found, seconds=seconds, proven=False, gap=1.0 - least / seconds)
@@ -60,8 +60,7 @@ def tuned(found: Arranged) -> Arranged:
 
 def _tune(found: Arranged, seconds: float) -> tuple[Arranged, float]:
     must, ask, pods = required_wants(found.ask), found.ask, len(found.layout.nodes)
-    price = ask.price
-    if isinstance(must, Rule) or price is None:
+    if isinstance(must, Rule):
         return found, seconds
     state = _Tuning(
         found,
@@ -76,7 +75,7 @@ def _tune(found: Arranged, seconds: float) -> tuple[Arranged, float]:
         gains = False
         for nodes, masks in _changes(state):
             tries += 1
-            faster = price.seconds(nodes, masks)
+            faster = ask.seconds(nodes, masks)
             if faster < seconds:
                 seconds, gains = faster, True
                 state.nodes, state.masks = nodes, masks
@@ -111,7 +110,7 @@ def _others(state: _Tuning) -> list[int]:
     alike: dict[object, int] = {}
     for node in chain(islice(around, LOOKED_AT), islice(view.tight_nodes(), LOOKED_AT)):
         if node not in used and view.slots[node] and len(alike) < NODES_TRIED:
-            kind = (place[node], view.free(node), topology.dead_rails.get(node, 0))
+            kind = (place[node], view.free(node), view.table.dead_rails.get(node, 0))
             alike.setdefault(kind, node)
     return list(alike.values())
 
@@ -124,7 +123,7 @@ def _changes(state: _Tuning) -> Iterator[tuple[list[int], list[int]]]:
                 masks = list(state.masks)
                 masks[pod] = mask
                 yield list(state.nodes), masks
-    ask, dead = state.found.ask, state.found.ask.view.topology.dead_rails
+    ask, dead = state.found.ask, state.found.ask.view.table.dead_rails
     spread = state.measure.of(ask, state.nodes)
     for node in _others(state):
         options = _options(state.found, node)

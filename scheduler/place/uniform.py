@@ -1,5 +1,6 @@
 """Gangs of equal pods: which of them fit, and which stated rules can hold, by counts alone."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from scheduler.cluster.view import View
@@ -33,6 +34,18 @@ class Ask:
     step: int = 1
     scope: Scope | None = None
     price: Price | None = None
+
+    def seconds(self, nodes: Sequence[int], masks: Sequence[int]) -> float:
+        """Predicted between nodes, with rails as they are now; 0.0 where pods state no traffic."""
+        if self.price is None:
+            return 0.0
+        return self.price.seconds(nodes, masks, self.view.table.dead_rails)
+
+    def least_s(self) -> float:
+        """No layout on what is free now takes less; 0.0 where pods state no traffic."""
+        if self.price is None:
+            return 0.0
+        return self.price.least_s([self.view.buckets(d).hold for d in self.price.levels])
 
 
 @dataclass(frozen=True, slots=True)

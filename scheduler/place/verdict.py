@@ -21,6 +21,8 @@ SET_ASIDE_WORDS = {
     "used_by_others": "in use by others",
     "rack_power": "in racks without the power for one more",
     "dead_rails": "without enough GPUs whose rail works",
+    "lemon": "that fail far more often than others",
+    "spare_pool": "kept for gangs in recovery",
     "no_place_at_the_level": "without a place at the level of a rule",
 }
 

@@ -17,8 +17,12 @@ from scheduler.topology.tree import Topology
 EVICTABLE = frozenset({JobState.BOUND, JobState.RUNNING})
 """Gangs in recovery are on their way back to work and leave that way first."""
 
-STAYING = frozenset({PodState.BOUND, PodState.RUNNING, PodState.LOST})
-"""Live pods that are not on their way out yet."""
+STAYING = frozenset({PodState.BOUND, PodState.RUNNING})
+"""Live pods that are not on their way out, nor lost: nobody gets the GPUs of those."""
+
+AT_ONCE = 2
+"""Evictions of a gang that may still count when it has to leave once more. Priorities hold at
+once, and a gang that was driven out three times in a row gets on with its work for a while."""
 
 UNLIMITED = 1 << 62
 """GPUs that may leave when the policy sets no limit."""
@@ -74,9 +78,15 @@ def spared_until_s(job: JobRecord, policy: Policy) -> float:
     began = job.since_s
     if began is not None and policy.min_run_s:
         until_s = began + policy.min_run_s
-    if job.evicted_s is not None and policy.spare_evicted_s:
-        until_s = max(until_s, job.evicted_s + policy.spare_evicted_s)
+    if job.evicted_s is not None:
+        until_s = max(until_s, job.evicted_s - AT_ONCE * policy.spare_evicted_s)
     return until_s
+
+
+def evicted_after_s(job: JobRecord, policy: Policy, now_s: float) -> float:
+    """Up to when the evictions of a gang count that has to leave now once more."""
+    counted_s = now_s if job.evicted_s is None else max(now_s, job.evicted_s)
+    return counted_s + policy.spare_evicted_s
 
 
 def units_of(

@@ -10,6 +10,7 @@ from scheduler.model.ids import ClaimId, JobId, PodId
 from scheduler.model.job import JobSpec
 from scheduler.model.lifecycle import (
     FINAL,
+    LIVE_POD,
     POD_MOVES,
     JobState,
     PodState,
@@ -196,7 +197,7 @@ def _usage_problems(world: World, plan: Plan, before: dict[PodId, PodRecord]) ->
             amounts[node] = [table.cpu_milli[node], table.memory_mib[node]]
 
     for uid, pod in before.items():
-        stays = replace(pod, state=left.get(uid, pod.state)).is_live and uid not in again
+        stays = left.get(uid, pod.state) in LIVE_POD and uid not in again
         if pod.is_live and not stays and pod.node in topology.node_index:
             node = topology.node_index[pod.node]
             touch(node)

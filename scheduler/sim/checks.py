@@ -3,8 +3,9 @@
 Promises by number, as far as a cycle can keep or break them: 1 no GPU twice, 2 a gang has its
 minimum or nothing, 3 every job ends once and is never lost, 4 revisions only grow, 8 nothing new on
 a node that is set aside, 9 no eviction for a gang but with that gang's place, 10 same input, same
-plan. With them: required rules hold, queues keep their limits, nobody starts on what is kept for
-another beyond its time, and a decision leaves the world as it was.
+plan. A gang in recovery has a limit and ends by it; what runs moves only after it has stopped.
+With them: required rules hold, queues keep their limits, nobody starts on what is kept for another
+beyond its time, and a decision leaves the world as it was.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,9 +14,9 @@ from dataclasses import dataclass, replace
 from scheduler.cluster.world import World
 from scheduler.errors import InvariantError
 from scheduler.model.claim import Claim, ClaimWhy
-from scheduler.model.ids import ClaimId, JobId
-from scheduler.model.lifecycle import FINAL, JobState, PodState
-from scheduler.model.plan import EvictStep, JobRecord, Plan, PodRecord
+from scheduler.model.ids import ClaimId, JobId, PodId
+from scheduler.model.lifecycle import FINAL, JobState, PodState, Reason
+from scheduler.model.plan import EvictStep, JobMove, JobRecord, Plan, PodRecord
 from scheduler.model.resources import full_mask
 from scheduler.policy import Policy
 from scheduler.sim.engine import Decide, rebuilt
@@ -24,6 +25,8 @@ from scheduler.sim.workload import Submission
 
 HOLDING = frozenset({JobState.BOUND, JobState.RUNNING})
 """States in which a gang has its minimum."""
+
+_RUNS = frozenset({PodState.BOUND, PodState.RUNNING, PodState.TERMINATING})
 
 HOLDS_NOTHING = frozenset({JobState.PENDING, JobState.RESERVED, JobState.SUSPENDED})
 
@@ -46,6 +49,13 @@ class _Before:
 
     revision: int
     claims: Mapping[ClaimId, Claim]
+    pods: Mapping[PodId, PodRecord]
+    is_paused: bool
+
+    def held(self, pod: PodRecord) -> bool:
+        """Whether a pod that starts had as many GPUs, in its former attempt, until this plan."""
+        old = self.pods.get(pod.uid)
+        return old is not None and old.is_live
 
     def waiting_for_victims(self) -> set[JobId]:
         """Gangs that were given their place when the eviction of others was decided."""
@@ -56,12 +66,17 @@ class _Before:
 class Checks:
     """An observer of a simulation that raises on the first broken promise.
 
+    Args:
+        replay_every: Cycles after which one is decided a second time on a copy; 0 = never.
+        stops: Who moves has to have stopped first; peers move pods in one go.
+
     Attributes:
         replays: Cycles that were decided a second time on a copy.
     """
 
-    def __init__(self, decide: Decide, *, replay_every: int = 20) -> None:
+    def __init__(self, decide: Decide, *, replay_every: int = 20, stops: bool = True) -> None:
         self._decide = decide
+        self._stops = stops
         self._replay_every = replay_every
         self._submitted: set[JobId] = set()
         self._ended: dict[JobId, JobState] = {}
@@ -80,7 +95,9 @@ class Checks:
         if self._replay_every and self._cycles % self._replay_every == 0:
             self._replay(world, policy, plan, now_s)
         _evictions_give_a_place(world, plan)
-        self._before = _Before(world.revision, dict(world.claims))
+        known = {pod.job: world.pods.get(pod.job, {}) for pod in plan.pods}
+        pods = {p.uid: known[p.job][p.uid] for p in plan.pods if p.uid in known[p.job]}
+        self._before = _Before(world.revision, dict(world.claims), pods, policy.paused)
 
     def after(self, world: World, plan: Plan, now_s: float) -> None:
         before = self._before
@@ -93,13 +110,19 @@ class Checks:
         self._all_there(world, plan)
         _no_gpu_twice(world)
         _whole_or_nothing(world)
+        if not before.is_paused and not world.paused:
+            _recovery_ends(world, now_s)
         _claims_hold(world)
         bound = {pod.job for pod in plan.pods}
         if bound:
-            _new_pods(world, plan, before.claims, now_s)
+            if self._stops:
+                _restarts(world, plan, before.pods)
+            _new_pods(world, plan, before, now_s)
             _rules_hold(world, sorted(bound))
             # Who was promised a place under an older limit gets it.
-            _limits_hold(world, bound - before.waiting_for_victims())
+            # Who starts anew takes no more than it held.
+            more = {p.job for p in plan.pods if not before.held(p)}
+            _limits_hold(world, (bound & more) - before.waiting_for_victims())
 
     def ended(self, job: JobRecord, state: JobState, now_s: float) -> None:
         if job.uid in self._ended:
@@ -124,12 +147,7 @@ class Checks:
 
     def _replay(self, world: World, policy: Policy, plan: Plan, now_s: float) -> None:
         """Decide again on a copy that was put together in another order."""
-        aside = {
-            world.topology.nodes[node].name: reason
-            for node, reason in enumerate(world.table.aside)
-            if reason is not None
-        }
-        copy = rebuilt(world, aside, backwards=True)
+        copy = rebuilt(world, backwards=True)
         copy.map_changed = world.map_changed
         again = self._decide(copy, policy, now_s)
         self.replays += 1
@@ -190,11 +208,37 @@ def _whole_or_nothing(world: World) -> None:
                 raise BrokenPromise(2, f"job '{job.uid}' is {job.state} and {lack}")
 
 
+def _recovery_ends(world: World, now_s: float) -> None:
+    """A gang in recovery has a limit, unless the breaker holds it, and is not so beyond it."""
+    for uid in sorted(world.recovering):
+        job = world.jobs[uid]
+        if job.reason is Reason.BREAKER:
+            continue
+        if job.hold_until_s is None:
+            raise BrokenPromise(2, f"job '{uid}' is recovering without a limit")
+        keeps = any(c.why is ClaimWhy.RECOVERY for c in world.claims_of(uid))
+        if job.hold_until_s < now_s and not keeps:
+            raise BrokenPromise(2, f"job '{uid}' is recovering beyond its limit")
+
+
+def _restarts(world: World, plan: Plan, before: Mapping[PodId, PodRecord]) -> None:
+    """Who starts anew elsewhere had stopped, or its node is gone."""
+    for pod in plan.pods:
+        old = before.get(pod.uid)
+        if old is None or old.node in world.gone or old.state not in _RUNS:
+            continue
+        reported = any(m.uid == pod.uid for m in plan.pod_moves)
+        if (old.node, old.gpu_mask) != (pod.node, pod.gpu_mask) and not reported:
+            if plan.facts_done:
+                continue  # It may have ended in this very cycle.
+            raise BrokenPromise(8, f"pod '{pod.uid}' moves from '{old.node}', where it still runs")
+
+
 def _lacks(job: JobRecord, world: World) -> str:
     pods = [
         p
         for p in world.pods.get(job.uid, {}).values()
-        if p.is_live or p.state is PodState.SUCCEEDED
+        if p.state in {PodState.BOUND, PodState.RUNNING, PodState.SUCCEEDED}
     ]
     if job.spec.parallelism is not None:
         ranks = {p.first_rank + k for p in pods for k in range(p.gpu_mask.bit_count())}
@@ -268,8 +312,20 @@ def _evictions_give_a_place(world: World, plan: Plan) -> None:
                 raise BrokenPromise(9, f"'{uid}' is evicted, but '{evict.for_job}' goes elsewhere")
         elif pods and evict is None:
             for pod in pods:
-                if not any(_gives(pod, of_job) for of_job in places.values()):
+                if not _leaves_for_itself(world, plan, pod, move) and not any(
+                    _gives(pod, of_job) for of_job in places.values()
+                ):
                     raise BrokenPromise(9, f"pod '{pod.uid}' is told to stop and nobody gets it")
+
+
+def _leaves_for_itself(world: World, plan: Plan, pod: PodRecord, move: JobMove | None) -> bool:
+    """Whether it stops for no other gang: its own lost members, or somebody drains its node."""
+    if move is not None and move.state in {JobState.RECOVERING, JobState.EVICTING}:
+        return True
+    mine = world.pods.get(pod.job, {}).values()
+    if any(m.state not in _RUNS for m in plan.pod_moves if m.uid in world.pods.get(pod.job, {})):
+        return True
+    return pod.node in world.draining or any(p.state not in _RUNS for p in mine)
 
 
 def _under_one_limit(world: World, first: JobId, second: JobId) -> bool:
@@ -286,20 +342,26 @@ def _gives(pod: PodRecord, place: Mapping[str, int]) -> bool:
     return pod.node in place and not pod.resources.is_zero()
 
 
-def _new_pods(world: World, plan: Plan, before: Mapping[ClaimId, Claim], now_s: float) -> None:
-    """Nothing new on nodes set aside, nor on what was and is kept for others beyond its time."""
+def _new_pods(world: World, plan: Plan, before: _Before, now_s: float) -> None:
+    """Nothing new on nodes set aside, nor on what was and is kept for others beyond its time.
+
+    A member may start anew where it is on a node that takes no others, as long as it is there.
+    """
     by_node: dict[str, list[Claim]] = {}
     for uid, claim in world.claims.items():
         # A claim that is new waits for the new pod, if it shares GPUs with it.
-        if uid in before and before[uid].node == claim.node:
+        if uid in before.claims and before.claims[uid].node == claim.node:
             by_node.setdefault(claim.node, []).append(claim)
     for pod in plan.pods:
         node = world.topology.node_index[pod.node]
-        if world.table.aside[node] is not None:
+        old = before.pods.get(pod.uid)
+        is_there = old is not None and (old.node, old.gpu_mask) == (pod.node, pod.gpu_mask)
+        is_gone = pod.node in world.gone
+        if world.table.aside[node] is not None and (is_gone or not is_there):
             raise BrokenPromise(
                 8, f"pod '{pod.uid}' is new on '{pod.node}', which is {world.table.aside[node]}"
             )
-        for claim in by_node.get(pod.node, ()):
+        for claim in () if is_there else by_node.get(pod.node, ()):
             if not claim.gpu_mask & pod.gpu_mask or _goes_before(world, pod.job, claim):
                 continue
             duration_s = world.jobs[pod.job].spec.duration_s

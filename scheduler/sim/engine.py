@@ -9,9 +9,11 @@ from typing import Protocol
 from scheduler.cluster.world import World
 from scheduler.cycle import run_cycle
 from scheduler.errors import InvariantError
-from scheduler.model.ids import JobId, PodId
+from scheduler.model.ids import JobId, NodeId, PodId
 from scheduler.model.lifecycle import FINAL, JobState, PodState
+from scheduler.model.node import Health
 from scheduler.model.plan import FactKind, JobRecord, Plan, PodRecord
+from scheduler.model.standing import PLAIN, Drain, NodeStanding
 from scheduler.policy import Policy
 from scheduler.sim.apply import apply, report, submit, tell
 from scheduler.sim.workload import Submission
@@ -81,7 +83,11 @@ class Engine:
         self.now_s = EPOCH_S
         self.stats = Stats()
         self.lost: set[str] = set()
+        self.silent: set[str] = set()
         self.cordoned: set[str] = set()
+        self.drains: dict[str, Drain] = {}
+        self.agents: set[str] = set()
+        self._unheard: dict[str, list[tuple[PodRecord, PodState, int | None]]] = {}
         self._decide = decide
         self._observers = list(observers)
         self._start_s = start_s
@@ -128,40 +134,75 @@ class Engine:
 
     def lose_node(self, name: str) -> None:
         """The machine is gone, and its pods with it."""
-        if name in self.lost:
-            return
-        self.lost.add(name)
-        self._set_aside(name)
-        for job in sorted(self.world.pods):
-            for pod in self.world.live_pods(job):
-                if pod.node == name:
-                    report(self.world, pod, PodState.STOPPED)
+        if name not in self.lost:
+            self.lost.add(name)
+            self.silent.discard(name)
+            self._unheard.pop(name, None)
+            self._stand(name)
 
     def bring_back(self, name: str) -> None:
-        self.lost.discard(name)
-        self._set_aside(name)
+        if name in self.lost:
+            self.lost.discard(name)
+            self._stand(name)
+
+    def silence(self, name: str) -> None:
+        """A node's agent is not heard for so long that the node counts as lost; its pods run on."""
+        if name not in self.lost and name not in self.silent:
+            self.agents.add(name)
+            self.silent.add(name)
+            self._stand(name)
+
+    def speak(self, name: str) -> None:
+        """It is heard again: it says what became of its pods; those that moved meanwhile end."""
+        if name not in self.silent:
+            return
+        self.silent.discard(name)
+        unheard = self._unheard.pop(name, [])
+        self._stand(name)
+        for pod, state, exit_code in unheard:
+            self._say(pod, state, exit_code)
+        ended = {pod.uid for pod, state, _ in unheard if state is not PodState.RUNNING}
+        for pod in sorted(self.world.on_node.get(NodeId(name), {}).values(), key=lambda p: p.uid):
+            if pod.state is PodState.LOST and pod.uid not in ended:
+                report(self.world, pod, PodState.RUNNING)
 
     def cordon(self, name: str, *, on: bool) -> None:
         (self.cordoned.add if on else self.cordoned.discard)(name)
-        self._set_aside(name)
+        self._stand(name)
 
-    def _set_aside(self, name: str) -> None:
+    def drain(self, name: str, deadline_s: float | None) -> None:
+        """Somebody wants a node emptied, by force from then on (Unix seconds) if need be."""
+        self.drains[name] = Drain(deadline_s, "simulated")
+        self._stand(name)
+
+    def undrain(self, name: str) -> None:
+        if self.drains.pop(name, None) is not None:
+            self._stand(name)
+
+    def _stand(self, name: str) -> None:
+        """Tell the world how a node stands now."""
         self.world.revision += 1
-        aside = "lost" if name in self.lost else "cordoned" if name in self.cordoned else None
-        self.world.set_node(name, aside=aside)
+        before = self.world.standing.get(NodeId(name), PLAIN)
+        is_gone = name in self.lost or name in self.silent
+        health = Health.LOST if is_gone else Health.HEALTHY
+        standing = NodeStanding(
+            health=health,
+            since_s=before.since_s if before.health is health else self.now_s,
+            why="simulated" if is_gone else "",
+            cordoned=name in self.cordoned,
+            drain=self.drains.get(name),
+            has_agent=name in self.agents,
+            fenced=name in self.lost,
+        )
+        if standing == replace(PLAIN, since_s=standing.since_s):
+            standing = PLAIN
+        self.world.put_node(name, standing)
 
     def crash(self) -> None:
         """The service starts anew from what is durable; the nodes run on."""
-        self.world = rebuilt(self.world, self.aside)
+        self.world = rebuilt(self.world)
         self.stats.crashes += 1
         self._woken_s = None
-
-    @property
-    def aside(self) -> dict[str, str]:
-        """Why nodes take no new pods."""
-        return dict.fromkeys(sorted(self.cordoned), "cordoned") | dict.fromkeys(
-            sorted(self.lost), "lost"
-        )
 
     # -- running ----------------------------------------------------------------------------------
 
@@ -257,11 +298,16 @@ class Engine:
             now = self.world.pods.get(pod.job, {}).get(pod.uid)
             if now is None or now.attempt != pod.attempt or not now.is_live:
                 continue
-            if now.node in self.lost:
-                continue
             if state is PodState.RUNNING and now.state is not PodState.BOUND:
                 continue
-            report(self.world, now, state)
+            self._say(now, state)
+
+    def _say(self, pod: PodRecord, state: PodState, exit_code: int | None = None) -> None:
+        """A node's word on a pod; it waits while nobody hears it, and is lost with the node."""
+        if pod.node in self.silent:
+            self._unheard.setdefault(pod.node, []).append((pod, state, exit_code))
+        elif pod.node not in self.lost:
+            report(self.world, pod, state, exit_code)
 
     def _finish(self, uid: JobId, attempt: int) -> None:
         """All pods of a job exit with 0, unless it has left meanwhile."""
@@ -269,8 +315,8 @@ class Engine:
         if job is None or job.attempt != attempt:
             return
         for pod in self.world.live_pods(uid):
-            if pod.state is not PodState.TERMINATING and pod.node not in self.lost:
-                report(self.world, pod, PodState.SUCCEEDED, 0)
+            if pod.state is not PodState.TERMINATING:
+                self._say(pod, PodState.SUCCEEDED, 0)
 
     def tell(self, kind: FactKind, uid: JobId) -> None:
         """What somebody wants of an unfinished job."""
@@ -278,10 +324,10 @@ class Engine:
 
     def crash_pod(self, pod: PodRecord) -> None:
         """A pod exits with an error by itself."""
-        report(self.world, pod, PodState.FAILED, 1)
+        self._say(pod, PodState.FAILED, 1)
 
 
-def rebuilt(world: World, aside: Mapping[str, str], *, backwards: bool = False) -> World:
+def rebuilt(world: World, *, backwards: bool = False) -> World:
     """The world as a new process reads it from the records; nothing else is carried over.
 
     Args:
@@ -292,8 +338,8 @@ def rebuilt(world: World, aside: Mapping[str, str], *, backwards: bool = False) 
     new.paused = world.paused
     new.set_queues(world.queues.values())
     new.set_windows(world.windows.values())
-    for name, reason in aside.items():
-        new.set_node(name, aside=reason)
+    for name in sorted(world.standing, reverse=backwards):
+        new.put_node(name, world.standing[name])
     for uid in sorted(world.jobs, reverse=backwards):
         new.put_job(world.jobs[uid])
     new.put_pods(

@@ -23,6 +23,12 @@ class Kind(StrEnum):
     NODE_LOST = "node_lost"
     """The machine is gone with its pods, until NODE_BACK."""
     NODE_BACK = "node_back"
+    SILENCE = "silence"
+    """A node's agent is not heard, until SPEAK; its pods run on."""
+    SPEAK = "speak"
+    DRAIN = "drain"
+    """Somebody wants a node emptied, at once, later or when there is a place; until UNDRAIN."""
+    UNDRAIN = "undrain"
     CORDON = "cordon"
     UNCORDON = "uncordon"
     CRASH = "crash"
@@ -79,6 +85,8 @@ class Rates:
 
 ENDED_BY = {
     Kind.CORDON: Kind.UNCORDON,
+    Kind.SILENCE: Kind.SPEAK,
+    Kind.DRAIN: Kind.UNDRAIN,
     Kind.HOLD: Kind.RELEASE,
     Kind.SUSPEND: Kind.RESUME,
     Kind.PAUSE: Kind.UNPAUSE,

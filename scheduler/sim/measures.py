@@ -1,13 +1,16 @@
 """What a simulation is judged by: waits, spread, use, fragments, fairness, starvation."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import eq
 
 from scheduler.cluster.world import World
 from scheduler.model.ids import JobId, PodId
 from scheduler.model.lifecycle import LIVE_POD, JobState
 from scheduler.model.plan import JobRecord, Plan
+from scheduler.model.resources import full_mask
 from scheduler.policy import Policy
 from scheduler.sim.engine import EPOCH_S
 from scheduler.sim.workload import Submission
@@ -132,6 +135,7 @@ class Measures:
     _area: list[tuple[float, int]] = field(default_factory=list)
     _had: dict[str, float] = field(default_factory=dict)
     _sample_due: bool = False
+    _full: list[int] = field(default_factory=list)
 
     def submitted(self, job: JobRecord, submission: Submission, now_s: float) -> None:
         spec = job.spec
@@ -203,10 +207,9 @@ class Measures:
 
     def _fragmented(self, world: World) -> float:
         level = self.topology.levels[self.topology.level_index[self.level]]
-        table, types = world.table, self.topology.types
-        whole = [
-            free.bit_count() == kind.gpus for free, kind in zip(table.free, types, strict=True)
-        ]
+        if not self._full:
+            self._full = [full_mask(kind.gpus) for kind in self.topology.types]
+        whole = list(map(eq, world.table.free, self._full))
         counts = [sum(whole[lo:hi]) for lo, hi in zip(level.node_lo, level.node_hi, strict=True)]
         size = max(hi - lo for lo, hi in zip(level.node_lo, level.node_hi, strict=True))
         possible = min(sum(counts), size)
@@ -214,11 +217,33 @@ class Measures:
 
     # -- figures ----------------------------------------------------------------------------------
 
+    def waits_by_gpus(self, edges: Sequence[int]) -> dict[str, list[float]]:
+        """Waits in ascending order of jobs by size, those of the warm-up left out.
+
+        Args:
+            edges: The most GPUs of each class but the last, ascending; each a key of its own, as
+                in '9-64', whether it has jobs or not.
+        """
+        lows, highs = [1, *(edge + 1 for edge in edges)], [*map(str, edges), ""]
+        labels = [f"{low}-{high}" for low, high in zip(lows, highs, strict=True)]
+        found: dict[str, list[float]] = {label: [] for label in labels}
+        for told in self._counted():
+            found[labels[bisect_left(edges, told.gpus)]].append(told.wait_s)
+        return {label: sorted(waits) for label, waits in found.items()}
+
+    def _counted(self) -> list[Told]:
+        """Jobs that came after the warm-up."""
+        warm_s = self._last_submitted_s() * WARM_UP_SHARE
+        return [told for told in self.jobs.values() if told.at_s >= warm_s]
+
+    def _last_submitted_s(self) -> float:
+        return max((told.at_s for told in self.jobs.values()), default=0.0)
+
     def summary(self) -> Summary:
         """The figures of the run; the jobs of the warm-up are left out."""
-        last_s = max((told.at_s for told in self.jobs.values()), default=0.0)
+        last_s = self._last_submitted_s()
         warm_s = last_s * WARM_UP_SHARE
-        counted = [told for told in self.jobs.values() if told.at_s >= warm_s]
+        counted = self._counted()
         waits = sorted(told.wait_s for told in counted)
         slowdowns = sorted(told.slowdown for told in counted if told.state is JobState.SUCCEEDED)
         gangs = [t for t in counted if t.nodes > 1 and t.started_s is not None]

@@ -4,7 +4,8 @@ Meant to break promises, not to resemble a cluster.
 """
 
 import random
-from dataclasses import dataclass, replace
+from collections import Counter
+from dataclasses import dataclass, field, replace
 
 from scheduler.cluster.world import World
 from scheduler.cycle import run_cycle
@@ -20,6 +21,7 @@ from scheduler.model.job import (
     Parts,
     Role,
     Rule,
+    Scope,
 )
 from scheduler.model.lifecycle import JobState, PodState
 from scheduler.model.plan import FactKind, JobRecord
@@ -40,6 +42,8 @@ RATES = Rates(
     repair_s=HOUR_S,
     people=(
         (Kind.CORDON, 12.0),
+        (Kind.SILENCE, 24.0),
+        (Kind.DRAIN, 12.0),
         (Kind.CRASH, 40.0),
         (Kind.CANCEL, 60.0),
         (Kind.PRIORITY, 60.0),
@@ -61,11 +65,13 @@ class Storm:
 
     Attributes:
         checks: Of every promise, as observer of the engine.
+        happened: Incidents so far, by kind.
     """
 
     seed: int
     engine: Engine
     checks: Checks
+    happened: Counter[Kind] = field(default_factory=Counter)
 
 
 def storm(topology: Topology, seed: int, jobs: int, *, decide: Decide = run_cycle) -> Storm:
@@ -77,9 +83,16 @@ def storm(topology: Topology, seed: int, jobs: int, *, decide: Decide = run_cycl
     world = World(topology)
     world.set_queues(_queues(chance, topology))
     checks = Checks(decide)
-    policy = Policy(order=chance.choice(QUEUE_ORDERS), reserve_after_s=chance.choice([60.0, 600.0]))
+    policy = Policy(
+        order=chance.choice(QUEUE_ORDERS),
+        reserve_after_s=chance.choice([60.0, 600.0]),
+        breaker_share=chance.choice([0.2, 1.0]),
+    )
+    policy = replace(policy, **_turns(seed))  # type: ignore[arg-type]  # floats by name
     engine = Engine(world, policy, decide=decide, observers=[checks])
     drawn = [_job(topology, chance) for _ in range(jobs)]
+    meek = random.Random(f"meek-{seed}")
+    drawn = [_maybe_meek(job, meek) for job in drawn]
     gpus = sum(kind.gpus for kind in topology.types)
     span_s = offered(drawn) / (gpus * chance.choice([0.7, 1.0, 1.3]))
     times = sorted(chance.uniform(0.0, span_s) for _ in drawn)
@@ -90,9 +103,21 @@ def storm(topology: Topology, seed: int, jobs: int, *, decide: Decide = run_cycl
         ]
     )
     names = [node.name for node in topology.nodes]
+    found = Storm(seed, engine, checks)
     for incident in incidents(names, RATES, span_s, seed):
-        engine.at(EPOCH_S + incident.at_s, Happening(engine, incident))
-    return Storm(seed, engine, checks)
+        engine.at(EPOCH_S + incident.at_s, Happening(engine, incident, found.happened))
+    return found
+
+
+def _turns(seed: int) -> dict[str, float]:
+    """When gangs are promised a place: at once, after a wait, or large ones at once."""
+    chance = random.Random(f"turns-{seed}")
+    after = chance.choice([0.0, 0.5, 1.0])
+    return {
+        "reserve_at_once_share": chance.choice([0.0, 0.1, 0.1, 1.0]),
+        "reserve_after_run_times": after,
+        "start_by_run_times": after + chance.choice([0.0, 1.0, 2.0]),
+    }
 
 
 # -- jobs -----------------------------------------------------------------------------------------
@@ -118,10 +143,15 @@ def _job(topology: Topology, chance: random.Random) -> Submission:
         queue=chance.choice([*QUEUES, "default"]),
         priority=chance.choice([0, 0, 0, 1, 2, 3]),
         preemptible=chance.random() < 0.85,
+        spares=chance.choice([0, 0, 0, 0, 1]),
         duration_s=estimate(run_s, 3.0, chance) if declared else None,
         time_limit_s=run_s * chance.uniform(0.5, 4.0) if chance.random() < 0.1 else None,
         patience_s=chance.choice([None, None, 0.0, 120.0]),
-        failure=Failure(max_restarts=chance.choice([0, 1, 3])),
+        failure=Failure(
+            chance.choice(list(Scope)),
+            max_restarts=chance.choice([0, 1, 3, 10]),
+            hold_s=chance.choice([0.0, 60.0, 600.0]),
+        ),
         if_never_fits=IfNeverFits.WAIT,
     )
     return Submission(
@@ -132,6 +162,12 @@ def _job(topology: Topology, chance: random.Random) -> Submission:
         # Some jobs never fit, or not while a window or a limit lasts: nobody waits for ever.
         cancel_s=48 * HOUR_S if chance.random() < 0.8 else chance.uniform(0.0, 6 * HOUR_S),
     )
+
+
+def _maybe_meek(job: Submission, chance: random.Random) -> Submission:
+    """Some jobs make nobody leave."""
+    is_meek = chance.random() < 0.1
+    return replace(job, spec=replace(job.spec, preempts=False)) if is_meek else job
 
 
 def _gang(topology: Topology, chance: random.Random) -> JobSpec:
@@ -187,11 +223,16 @@ def _rules(topology: Topology, chance: random.Random, groups: tuple[str, ...]) -
 class Happening:
     """One incident, when its time comes."""
 
-    def __init__(self, engine: Engine, incident: Incident) -> None:
+    def __init__(
+        self, engine: Engine, incident: Incident, happened: Counter[Kind] | None = None
+    ) -> None:
         self._engine = engine
         self._incident = incident
+        self._happened = happened
 
     def __call__(self) -> None:
+        if self._happened is not None:
+            self._happened[self._incident.kind] += 1
         happen(self._engine, self._incident)
 
 
@@ -202,6 +243,19 @@ def happen(engine: Engine, incident: Incident) -> None:
         engine.lose_node(incident.node)
     elif kind is Kind.NODE_BACK:
         engine.bring_back(incident.node)
+    elif kind is Kind.SILENCE:
+        engine.silence(incident.node)
+    elif kind is Kind.SPEAK:
+        engine.speak(incident.node)
+    elif kind is Kind.DRAIN:
+        deadline_s = (
+            None
+            if incident.amount < 0.3
+            else engine.now_s + 600.0 * (incident.amount - 0.3) * (incident.amount > 0.6)
+        )
+        engine.drain(incident.node, deadline_s)
+    elif kind is Kind.UNDRAIN:
+        engine.undrain(incident.node)
     elif kind in {Kind.CORDON, Kind.UNCORDON}:
         engine.cordon(incident.node, on=kind is Kind.CORDON)
     elif kind is Kind.CRASH:

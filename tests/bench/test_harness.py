@@ -38,7 +38,7 @@ def test_gangs_of_every_kind_have_the_nodes_asked_for(nodes: int, kind: int) -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["placement", "preemption", "throughput", "restart", "ledger", "quality"]
+    "name", ["placement", "preemption", "throughput", "restart", "ledger", "quality", "heartbeats"]
 )
 def test_a_small_run_prints_one_json_object(name: str) -> None:
     done = subprocess.run(

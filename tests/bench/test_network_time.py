@@ -48,7 +48,15 @@ def test_the_row_has_every_fabric_and_axis() -> None:
     fabrics = found.conditions["fabrics"]
     assert isinstance(fabrics, dict)
     assert set(network_time.FABRICS) <= set(fabrics)
+    assert found.value <= found.conditions["most_on_these_nodes"]  # type: ignore[operator]  # both are floats
     assert {"dp", "pp"} <= set(fabrics["non-blocking"]["axes"])
+
+
+@pytest.mark.parametrize("fabric", network_time.OVERSUBSCRIBED)
+def test_nobody_is_faster_than_what_is_said_to_be_the_least(fabric: str) -> None:
+    for meeting in network_time.meetings(SMALL, network_time.FABRICS[fabric]):
+        least_s = meeting.bound_s()
+        assert all(seconds >= least_s * (1 - 1e-9) for seconds in meeting.seconds().values())
 
 
 @pytest.mark.slow

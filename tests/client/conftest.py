@@ -1,6 +1,7 @@
 """A fake service for each test, and `yardctl` run against it."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -47,11 +48,12 @@ def cluster(server: FakeServer) -> FakeServer:
 
 
 @pytest.fixture
-def yardctl(monkeypatch: pytest.MonkeyPatch, server: FakeServer) -> Yardctl:
+def yardctl(monkeypatch: pytest.MonkeyPatch, server: FakeServer, tmp_path: Path) -> Yardctl:
     """The command line, pointed at the fake service, at a fixed moment."""
     monkeypatch.setattr("client.cli.text.clock", lambda: NOW_S)
     monkeypatch.setenv("PODYARD_SERVER", server.url)
-    for name in ("PODYARD_NAMESPACE", "PODYARD_TOKEN", "COLUMNS"):
+    monkeypatch.setenv("PODYARD_CONFIG", str(tmp_path / "config"))
+    for name in ("PODYARD_NAMESPACE", "PODYARD_TOKEN", "PODYARD_CONTEXT", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
 
     def run(*words: str, stdin: str | bytes | None = None) -> Result:

@@ -307,6 +307,26 @@ def test_watch_batch_and_change_follow_each_other(service: str) -> None:
         assert [next(events).get("kind") for _ in kinds] == kinds
 
 
+def test_queues_are_applied_from_a_file(yardctl: Yardctl, client: Client, tmp_path: Path) -> None:
+    """As often as you like; what would not do is refused with the service's words."""
+    path = tmp_path / "queues.yaml"
+    text = "queues: [{name: below, parent: above, quota_gpus: 8}, {name: above, quota_gpus: 16}]"
+    path.write_text(text, encoding="utf-8")
+    said = yardctl("apply", "-f", str(path)).stdout
+    assert said == "queue/above created\nqueue/below created\n"
+    again = yardctl("apply", "-f", str(path)).stdout
+    assert again == "queue/above unchanged\nqueue/below unchanged\n"
+    path.write_text(text.replace("quota_gpus: 16", "quota_gpus: 4"), encoding="utf-8")
+    refused = yardctl("apply", "-f", str(path))
+    assert refused.exit_code == 1
+    assert "guaranteed 8 GPUs together" in " ".join(refused.stderr.split())
+    assert client.queue("above").get("quota_gpus") == 16
+    path.write_text("kind: Queue\nname: below\nparent: above\n", encoding="utf-8")
+    changed = yardctl("apply", "-f", str(path)).stdout
+    assert changed == "queue/below configured: quota_gpus 8 -> none\n"
+    yardctl("queue", "delete", "below", "above")
+
+
 def test_queue_is_made_used_accounted_for_and_deleted(yardctl: Yardctl, client: Client) -> None:
     assert yardctl("queue", "create", "vision", "--quota", "16").stdout == "queue/vision created\n"
     said = yardctl("queue", "set", "vision", "--limit", "32", "--max-pending", "9").stdout

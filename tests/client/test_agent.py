@@ -1,110 +1,25 @@
 """Agents as programs of their own against the real service, on loopback."""
 
-import json
 import os
-import re
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from client.agent_shim import ticks_of
 from client.errors import ApiError
-from client.http import Client
+from tests.client.lab import Lab
 from tests.client.waiting import until
 
-ROOT = Path(__file__).parents[2]
 SHOW = "echo rank $RANK of $WORLD_SIZE at $MASTER_ADDR:$MASTER_PORT"
-
-
-class Lab:
-    """A service, and agents that each have a node of two GPUs."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.agents: list[subprocess.Popen[bytes]] = []
-        self.service = self.program(
-            "service",
-            *("api.command", "serve", "--port", "0", "--log-format", "json"),
-            *("--database-url", f"sqlite:///{folder / 'podyard.db'}"),
-        )
-        until(lambda: self._address())
-        self.client = Client(self._address())
-        until(self.client.is_ready)
-
-    def close(self) -> None:
-        """End all; pods first, so that none is left."""
-        try:
-            for job in self.client.jobs():
-                with suppress(ApiError):
-                    self.client.cancel(job["namespace"], job["name"])
-            until(lambda: not self.alive())
-        finally:
-            for process in [*self.agents, self.service]:
-                process.terminate()
-                process.wait()
-            for ranks in self.alive():
-                os.killpg(json.loads(ranks.read_text())["group"], signal.SIGKILL)
-            self.client.close()
-
-    def program(self, log: str, *words: str) -> subprocess.Popen[bytes]:
-        with (self.folder / f"{log}.log").open("ab") as output:
-            return subprocess.Popen(
-                [sys.executable, "-m", *words], cwd=ROOT, stdout=output, stderr=output
-            )
-
-    def agent(self, node: str, *words: str, state: str = "") -> subprocess.Popen[bytes]:
-        """Start an agent, and wait until it has its node."""
-        state = state or node
-        made = self.program(
-            state,
-            *("client.agent", "--server", self.client.server, "--node", node, "--gpus", "2"),
-            *("--state", str(self.folder / state), "--allow-root", "--every", "0.5"),
-            *("--master-addr", "127.0.0.1", "--grace-s", "0.5", *words),
-        )
-        self.agents.append(made)
-        until(lambda: "node '" in self.log(state))
-        return made
-
-    def log(self, name: str) -> str:
-        path = self.folder / f"{name}.log"
-        return path.read_text() if path.exists() else ""
-
-    def submit(self, name: str, *command: str, pods: int = 1) -> None:
-        body = {
-            "name": name,
-            "parallelism": {"tp": 2, "dp": pods},
-            "run": {"command": list(command)},
-        }
-        self.client.submit(body)
-
-    def state(self, name: str) -> str:
-        return self.client.job("default", name)["state"]
-
-    def pods(self, node: str) -> list[Path]:
-        return sorted((self.folder / node / "pods").glob("*"))
-
-    def alive(self) -> list[Path]:
-        """Folders of pods whose ranks are there."""
-        found = self.folder.glob("*/pods/*/ranks.json")
-        told = {path: json.loads(path.read_text()) for path in found}
-        return [path for path, of in told.items() if of["group"] and ticks_of(of["group"])]
-
-    def _address(self) -> str:
-        found = re.search(r'"url": *"(http://[^"]+)"', self.log("service"))
-        return found[1] if found else ""
 
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[Lab]:
     """A service without nodes."""
-    made = Lab(tmp_path)
-    yield made
-    made.close()
+    with closing(Lab(tmp_path)) as made:
+        yield made
 
 
 def test_gang_of_four_processes_on_two_nodes_runs_to_its_end(lab: Lab) -> None:
@@ -199,3 +114,64 @@ def test_fifty_hollow_nodes_run_twenty_gangs(lab: Lab) -> None:
         lab.client.submit({"name": f"gang-{number}", "parallelism": {"tp": 8, "dp": 4}})
     until(lambda: {job["state"] for job in lab.client.jobs()} == {"succeeded"})
     assert len(list(lab.client.jobs())) == 20
+
+
+@pytest.mark.slow
+def test_hollow_node_reports_a_fault_and_that_it_is_over(lab: Lab, tmp_path: Path) -> None:
+    script = tmp_path / "script.yaml"
+    script.write_text(
+        "faults:\n"
+        "  - {node: hollow-2, do: report, at_s: 2, for_s: 3, code: xid_79, gpus: [3]}\n"
+        "  - {node: hollow-3, do: reboot, at_s: 2, for_s: 1}\n"
+    )
+    hollow = lab.program(
+        "hollow",
+        *("client.agent", "--server", lab.client.server, "--hollow", "3"),
+        *("--run-s", "300", "--every", "0.5", "--script", str(script)),
+    )
+    lab.agents.append(hollow)
+    until(lambda: len(list(lab.client.nodes())) == 3)
+    until(lambda: lab.client.node("hollow-2")["health"] == "out")
+    (fault,) = lab.client.faults(node="hollow-2")
+    assert (fault["code"], fault["gpus"]) == ("xid_79", [3])
+    until(lambda: lab.client.node("hollow-2")["health"] == "healthy")
+    assert list(lab.client.faults(is_open=True)) == []
+
+
+def test_log_of_a_pod_is_read_from_its_agent(lab: Lab) -> None:
+    lab.agent("n1")
+    lab.submit("train", "sh", "-c", "echo out of $RANK; echo trouble >&2; exec sleep 120")
+    until(lambda: lab.state("train") == "running")
+    until(lambda: lab.client.pod_log("default", "train-0", {"process": 1})["text"])
+    assert lab.client.pod_log("default", "train-0", {"process": 1})["text"] == "out of 1\n"
+    err = lab.client.pod_log("default", "train-0", {"stream": "err"})
+    assert (err["text"], err["node"]) == ("trouble\n", "n1")
+    with pytest.raises(ApiError, match="processes of the pod: 0, 1"):
+        lab.client.pod_log("default", "train-0", {"process": 7})
+
+
+def test_fault_in_the_kernels_log_is_reported_at_once(lab: Lab, tmp_path: Path) -> None:
+    kernel = tmp_path / "kernel"
+    kernel.touch()
+    lab.agent("n1", "--kernel-log", str(kernel))
+    with kernel.open("a") as log:
+        log.write("NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.\n")
+    until(lambda: lab.client.node("n1")["health"] == "out")
+    (fault,) = lab.client.faults(node="n1")
+    assert fault["code"] == "xid_79"
+
+
+def test_node_that_was_emptied_is_healthy_again_when_its_check_passes(
+    lab: Lab, tmp_path: Path
+) -> None:
+    mended = tmp_path / "mended"
+    lab.agent("n1", "--check", f"test -e {mended}")
+    lab.client.report_fault("n1", {"code": "xid_48"})
+    until(lambda: "check_failed" in {fault["code"] for fault in lab.client.faults(is_open=True)})
+    assert lab.client.node("n1")["health"] == "testing"
+    mended.touch()
+    lab.agents[0].kill()
+    lab.agents[0].wait()
+    lab.agent("n1", "--check", f"test -e {mended}")
+    until(lambda: lab.client.node("n1")["health"] == "healthy")
+    assert list(lab.client.faults(is_open=True)) == []

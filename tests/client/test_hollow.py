@@ -8,7 +8,7 @@ from client import agent_node
 from client.agent import places
 from client.agent_node import Machine, inventory, read_gpus
 from client.errors import InputError
-from client.hollow import Fault, HollowNode, Script, read_script
+from client.hollow import Fault, HollowNode, Script, chance_faults, read_script
 
 WANTED = {"uid": "u--0", "attempt": 1, "job": "default/train"}
 
@@ -65,6 +65,32 @@ def test_silent_node_speaks_again_after_its_time() -> None:
     assert node.silent_until == 32
 
 
+def test_node_that_is_started_anew_has_another_session_and_no_pods() -> None:
+    node = HollowNode("h1", Script(faults=(Fault("h1", "reboot", 2, 30),)))
+    node.heard([WANTED], 0)
+    before = node.body()
+    node.look(2)
+    assert node.silent_until == 32
+    after = node.body()
+    assert (after["pods"], after["boot_id"] == before["boot_id"]) == ([], False)
+
+
+def test_report_is_what_the_service_takes() -> None:
+    fault = Fault("h1", "report", 2, 30, "xid_79", (3,))
+    node = HollowNode("h1", Script(faults=(fault,)))
+    node.look(2)
+    assert node.reports == [fault]
+    assert fault.body() == {"code": "xid_79", "message": "played", "gpus": [3]}
+
+
+def test_faults_by_chance_are_the_same_for_the_same_seed() -> None:
+    names = [f"h{number}" for number in range(100)]
+    found = chance_faults(names, 2.0, 60.0, seed=3)
+    assert found == chance_faults(names, 2.0, 60.0, seed=3)
+    assert found != chance_faults(names, 2.0, 60.0, seed=4)
+    assert 140 < len(found) < 260
+
+
 def test_script_is_read_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "script.yaml"
     path.write_text("run_s: 3\nfaults:\n  - {node: h1, do: silent, at_s: 20, for_s: 60}\n")
@@ -79,6 +105,7 @@ def test_script_is_read_from_a_file(tmp_path: Path) -> None:
         "[1]",
         "faults: [{node: h1, do: explode, at_s: 1}]",
         "faults: [{node: h1}]",
+        "faults: [{node: h1, do: report, at_s: 1}]",
         "a: [",
     ],
 )

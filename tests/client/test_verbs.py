@@ -163,7 +163,7 @@ def test_create_refuses_an_inventory(taking: FakeServer, yardctl: Yardctl) -> No
     result = yardctl("create", "-f", "-", stdin=INVENTORY)
     assert result.exit_code == 2
     assert result.stderr == (
-        "Error: standard input: not a job; an inventory is imported with yardctl apply\n"
+        "Error: standard input: not a job; inventories and queues are for yardctl apply\n"
     )
 
 

@@ -196,7 +196,7 @@ def test_nodes_are_selected_by_label(cluster: FakeServer, yardctl: Yardctl) -> N
         ("apply", "Missing option"),
         ("create -f x --wait bound --dry-run server", "a dry run leaves nothing to wait for"),
         ("placement a --format map2", "Invalid value"),
-        ("drain n1", "No such command"),
+        ("dance n1", "No such command"),
         ("--server ftp://x get nodes", "'ftp://x' is not a server address"),
         ("cordon ..", "'..' is not a name"),
     ],

@@ -12,6 +12,8 @@ UNANSWERED = 5
 
 VERBS = ("hold", "release", "suspend", "resume", "requeue")
 
+FAULTS = ({"code": "node_lost"}, {"xid": 79}, {"xid": 48}, {"xid": 31, "gpus": [0]})
+
 STATES = ("running", "running", "succeeded", "succeeded", "failed")
 
 
@@ -86,6 +88,8 @@ class Caller:
             self._report()
         elif chance < 0.87:
             self._control()
+        elif chance < 0.92:
+            self._tend()
         else:
             self._cancel()
 
@@ -97,7 +101,8 @@ class Caller:
                 return body | {"parallelism": {"tp": 8, "dp": chance.randint(1, 4)}}
             case 1:
                 role = {"name": "m", "replicas": 4, "min": 2, "gpus": 4}
-                return body | {"roles": [role]}
+                scope = chance.choice(["pod", "gang", "pod_else_gang"])
+                return body | {"roles": [role], "failure": {"scope": scope}}
             case _:
                 return body | {"parallelism": {"tp": chance.choice([1, 2, 4])}}
 
@@ -130,6 +135,25 @@ class Caller:
         name = f"{self._name}-{self._chance.randint(1, max(1, self._number))}"
         verb = self._chance.choice(VERBS)
         self._call("POST", f"/v1/namespaces/default/jobs/{name}/{verb}", {})
+
+    def _tend(self) -> None:
+        """Have a node fail, drain one, or mend what failed."""
+        path, chance = f"/v1/nodes/n{self._chance.randint(1, 8):03d}", self._chance.random()
+        if chance < 0.3:
+            self._call("POST", f"{path}/faults", self._chance.choice(FAULTS))
+        elif chance < 0.5:
+            deadline_s = self._chance.choice([None, 0.0, 0.2])
+            self._call("POST", f"{path}/drain", {"deadline_s": deadline_s})
+        else:
+            self.mend()
+
+    def mend(self) -> None:
+        """Clear every open fault, and end every drain."""
+        _, page = self._call("GET", "/v1/faults?open=true")
+        faults = page.get("items")
+        for fault in faults if isinstance(faults, list) else ():
+            self._call("DELETE", f"/v1/nodes/{fault['node']}/faults/{fault['id']}")
+        self._call("POST", "/v1/sets/leaf/l1/undrain")
 
     def _cancel(self) -> None:
         name = f"{self._name}-{self._chance.randint(1, max(1, self._number))}"

@@ -69,6 +69,7 @@ def look(service: Service, url: str, callers: list[Caller]) -> None:
     """From the outside, after unanswered requests were repeated and all is decided."""
     for caller in callers:
         caller.ask_again()
+    callers[0].mend()
     fill(service)
 
     def is_full() -> bool:
@@ -84,7 +85,7 @@ def look(service: Service, url: str, callers: list[Caller]) -> None:
     for uid, state in seen.ended.items():
         assert uid not in jobs or jobs[uid]["state"] == state
     for job in jobs.values():
-        assert job["state"] in {"pending", "bound", "running", *ON_THE_WAY, *FINAL}
+        assert job["state"] in {"pending", "bound", "running", "recovering", *ON_THE_WAY, *FINAL}
 
 
 def stop_those_that_leave(service: Service) -> None:

@@ -22,9 +22,10 @@ from api.store.views import IdempotencyKey
 from scheduler.cluster.nodes import NodeTable
 from scheduler.cluster.world import World
 from scheduler.cycle import run_cycle
+from scheduler.draft.book import Draft
 from scheduler.errors import InvariantError
-from scheduler.model.lifecycle import PodState
-from scheduler.model.plan import Plan
+from scheduler.model.lifecycle import JobState, PodState
+from scheduler.model.plan import JobRecord, Plan
 from scheduler.policy import Policy
 from tests.api.loop.turns import settle
 from tests.api.store.build import NOW_S, load_cluster, make_spec, submit
@@ -118,7 +119,11 @@ def test_gang_that_ends_in_part_is_caught(
     database: Database, runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its job is cancelled, its pods are not."""
-    monkeypatch.setattr("scheduler.draft.facts.stop_gang", lambda _draft, _job, _state: None)
+
+    def job_alone(draft: Draft, job: JobRecord, then: JobState, *_: object) -> None:
+        draft.set(job, state=then, reason=None, message="")
+
+    monkeypatch.setattr("scheduler.draft.facts.leave_now", job_alone)
     submit(database, "a")
     settle(runner)
     cancel_job(database, "default", "a", now_s=NOW_S)

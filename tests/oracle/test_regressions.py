@@ -29,6 +29,7 @@ WIDER = {
     "role_on_fewer_nodes_or_in_fewer_leaves": 6969,
     "parts_and_job_preferred_in_a_rack": 7164,
     "parts_before_their_role": 7977,
+    "parts_on_the_type_whose_first_nodes_have_no_rack": 3675,
 }
 """Preferred rules that touched more domains than they had to."""
 
@@ -46,6 +47,7 @@ SLOWER = {
     "required_cp_and_preferred_pp_further_out": 2510,
     "required_ep_and_pp_at_two_levels": 2995,
     "pods_of_six_gpus_on_nodes_with_six_free": 5627,
+    "pairs_of_trays_over_six_supernodes": 9863,
 }
 """Layouts that keep the rules as well as any but took longer than another that does."""
 
@@ -54,6 +56,9 @@ RAILS = {
     "required_tp_and_ep_beside_a_dead_rail": 163,
     "tp_over_trays_with_dead_rails": 756,
     "four_stages_with_dead_rails": 797,
+    "stages_on_nodes_that_lost_some_rails_where_none_may_be_used": 1033,
+    "pairs_on_nodes_that_lost_one_rail_where_none_may_be_used": 1118,
+    "experts_beside_a_node_with_a_dead_rail": 1320,
 }
 """The same among dead rails."""
 

@@ -1,4 +1,4 @@
-"""Any order of submits, reports, cancels, cordons, imports, crashes and restarts keeps promises."""
+"""Any order of submits, reports, cancels, faults, drains, crashes and restarts keeps promises."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -19,24 +19,38 @@ from api.loop.runner import Runner
 from api.store.checkpoints import Checkpoint, save_checkpoint
 from api.store.control import control_job
 from api.store.decisions import DecisionLog
-from api.store.engine import Database
+from api.store.drains import drain_nodes, fence_node, undrain_nodes
+from api.store.engine import Database, Transaction
 from api.store.errors import Conflict, NotFound
+from api.store.fault_reports import Report, report_fault
+from api.store.faults import clear_fault, list_faults
 from api.store.jobs import cancel_job, list_jobs, submit_job
 from api.store.ledger import audit_ledger
-from api.store.nodes import cordon_node, import_inventory, uncordon_node
+from api.store.nodes import (
+    cordon_node,
+    get_node,
+    import_inventory,
+    list_nodes,
+    uncordon_node,
+)
 from api.store.pods import list_pods, report_pod
+from api.store.policy import get_policy, put_policy
 from api.store.schema import open_database
 from api.store.snapshot import load_world
+from api.store.standing import set_agent, set_health, standing_of
 from api.store.views import IdempotencyKey
 from api.store.windows import create_window, delete_window
 from scheduler.cluster.world import World
 from scheduler.errors import SchedulerError, StateError
 from scheduler.model.claim import Window
 from scheduler.model.ids import NodeId
-from scheduler.model.job import JobSpec, Mode, ParallelSizes, Parts, Role, Rule
+from scheduler.model.job import JobSpec, Mode, ParallelSizes, Parts, Role, Rule, Scope
 from scheduler.model.lifecycle import FINAL, JobState, PodState
+from scheduler.model.node import Health
 from scheduler.model.plan import FactKind, Plan
+from scheduler.model.standing import Drain
 from scheduler.policy import Policy
+from scheduler.recover.codes import CODES, code_of_xid
 from tests.api.store.build import NOW_S
 from tests.api.store.test_snapshot import same
 from tests.builders import make_inventory
@@ -54,6 +68,13 @@ CONTROL = [
     FactKind.REQUEUE,
 ]
 PLANNED = frozenset({JobState.RESERVED, JobState.EVICTING, JobState.SUSPENDED})
+FAULTS = [
+    Report(CODES["node_lost"]),
+    Report(code_of_xid(79)),
+    Report(code_of_xid(48), gpus=(1,)),
+    Report(code_of_xid(31), gpus=(0, 1)),
+    Report(CODES["rail_down"], rail=1),
+]
 STATES = [PodState.RUNNING, PodState.SUCCEEDED, PodState.FAILED, PodState.STOPPED]
 
 
@@ -65,11 +86,13 @@ class _KilledError(BaseException):
 def specs(draw: st.DrawFn) -> JobSpec:
     """Small gangs that fill a cluster of six nodes soon."""
     name, priority = draw(st.sampled_from(NAMES)), draw(st.integers(0, 2))
-    restarts = draw(st.integers(0, 1))
+    restarts = draw(st.integers(0, 2))
+    scope = draw(st.sampled_from(list(Scope)))
     duration_s = draw(st.sampled_from([None, None, 300.0, 3600.0]))
     limit_s = draw(st.sampled_from([None, None, 900.0])) if duration_s else None
     spec = JobSpec(name=name, priority=priority, duration_s=duration_s, time_limit_s=limit_s)
-    spec = replace(spec, failure=replace(spec.failure, max_restarts=restarts))
+    failure = replace(spec.failure, max_restarts=restarts, scope=scope)
+    spec = replace(spec, failure=failure, spares=draw(st.sampled_from([0, 0, 0, 1])))
     mode = draw(st.sampled_from([Mode.REQUIRED, Mode.PREFERRED]))
     rules = (Rule("job", "rack", mode),) if draw(st.booleans()) else ()
     if draw(st.booleans()):
@@ -264,6 +287,90 @@ class ServiceStates(RuleBasedStateMachine):
     def withdraw_window(self, name: str) -> None:
         with suppress(NotFound):
             delete_window(self.database, name, now_s=self.clock.now_s())
+
+    @rule(number=st.integers(1, NODES), what=st.sampled_from(FAULTS))
+    def fail(self, number: int, what: Report) -> None:
+        """A machine, or a part of it, fails."""
+        with suppress(NotFound):
+            report_fault(self.database, f"n{number:03d}", what, now_s=self.clock.now_s())
+
+    @rule(numbers=st.sets(st.integers(1, NODES), min_size=2, max_size=3))
+    def fail_together(self, numbers: set[int]) -> None:
+        """Several machines in the same moment, and the leader sees them all at once."""
+        for number in sorted(numbers):
+            self.fail(number, FAULTS[0])
+        self.turn()
+
+    @rule(share=st.sampled_from([0.2, 1.0, 1.0]), at_once=st.booleans())
+    def set_breaker(self, share: float, at_once: bool) -> None:
+        """How much may fail at once; or what failed until now does not count."""
+        now_s = self.clock.now_s()
+        known = get_policy(self.database) | {"breaker_share": share}
+        if at_once:
+            known["breaker_reset_s"] = now_s
+        put_policy(self.database, known, now_s=now_s)
+
+    @rule(number=st.integers(0, 9))
+    def mend(self, number: int) -> None:
+        """One of the open faults is over."""
+        found = list_faults(self.database, is_open=True).items
+        if found:
+            view = found[number % len(found)]
+            now_s = self.clock.now_s()
+            clear_fault(self.database, view.node, view.fault.id, by="", now_s=now_s)
+
+    @rule(number=st.integers(1, NODES), in_s=st.sampled_from([None, 0.0, 300.0]))
+    def drain(self, number: int, in_s: float | None) -> None:
+        now_s = self.clock.now_s()
+        drain = Drain(None if in_s is None else now_s + in_s)
+        with suppress(NotFound):
+            drain_nodes(self.database, [f"n{number:03d}"], drain, now_s=now_s)
+
+    @rule()
+    def undrain(self) -> None:
+        """All of them, whoever drained them."""
+        names = [node.name for node in list_nodes(self.database).items if node.drain is not None]
+        undrain_nodes(self.database, names, by="", now_s=self.clock.now_s())
+
+    @rule(number=st.integers(1, NODES))
+    def fence(self, number: int) -> None:
+        with suppress(NotFound, StateError):
+            fence_node(self.database, f"n{number:03d}", reason="", by="", now_s=self.clock.now_s())
+
+    @rule(number=st.integers(1, NODES), to=st.sampled_from([Health.SUSPECT, Health.LOST]))
+    def fall_silent(self, number: int, to: Health) -> None:
+        """The agent of a node is not heard any more."""
+
+        def work(tx: Transaction) -> None:
+            set_agent(tx, f"n{number:03d}")
+            if not standing_of(tx.connection, f"n{number:03d}").faults:
+                set_health(tx, f"n{number:03d}", to, "its agent is silent")
+
+        with suppress(NotFound):
+            self.database.grouped(work, self.clock.now_s())
+
+    @rule(number=st.integers(1, NODES), runs_on=st.booleans())
+    def speak_again(self, number: int, runs_on: bool) -> None:
+        """It is heard, with the pods that were there or without them."""
+        name = f"n{number:03d}"
+        with suppress(NotFound):
+            node = get_node(self.database, name)
+            if node.health in {Health.SUSPECT, Health.LOST} and not node.standing.faults:
+                self.database.grouped(
+                    lambda tx: set_health(tx, name, Health.HEALTHY, ""), self.clock.now_s()
+                )
+        for pod in list_pods(self.database, node=name).items:
+            if pod.state is PodState.LOST:
+                with suppress(Conflict):
+                    report_pod(
+                        self.database,
+                        pod.namespace,
+                        pod.name,
+                        attempt=pod.attempt,
+                        state=PodState.RUNNING if runs_on else PodState.STOPPED,
+                        exit_code=None,
+                        now_s=self.clock.now_s(),
+                    )
 
     @rule()
     def turn(self) -> None:

@@ -76,7 +76,7 @@ def test_the_records_alone_make_the_same_world() -> None:
     found.lose_node("n021")
     found.run(max_steps=3)
     for backwards in (False, True):
-        copy = rebuilt(found.world, found.aside, backwards=backwards)
+        copy = rebuilt(found.world, backwards=backwards)
         assert copy.table.free == found.world.table.free
         assert copy.table.aside == found.world.table.aside
         assert copy.jobs == found.world.jobs

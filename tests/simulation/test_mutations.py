@@ -13,7 +13,7 @@ from scheduler.cluster.world import World
 from scheduler.cycle import run_cycle
 from scheduler.model.claim import Claim, ClaimWhy
 from scheduler.model.ids import ClaimId, JobId, NodeId
-from scheduler.model.job import JobSpec
+from scheduler.model.job import Failure, JobSpec
 from scheduler.model.lifecycle import JobState, PodState
 from scheduler.model.plan import Eviction, EvictStep, JobMove, Plan, PodMove
 from scheduler.model.queue import QueueRecord
@@ -97,12 +97,38 @@ def test_promise_2_a_pending_gang_that_kept_a_pod_is_seen() -> None:
             return replace(plan, pod_moves=plan.pod_moves[:1], pods=())
         return plan
 
-    engine = simulation(saboteur(harm), gang(8, 2, 2))
-    engine.at(engine.now_s + 10.0, lambda: _stop_one_and_cordon_the_rest(engine))
+    engine = simulation(saboteur(harm), gang(8, 2, 2, failure=Failure(hold_s=10.0)))
+    engine.at(engine.now_s + 10.0, lambda: _lose_one_and_cordon_the_rest(engine))
     assert broken(engine).promise == 2
 
 
-def _stop_one_and_cordon_the_rest(engine: Engine) -> None:
+def test_promise_2_a_gang_in_recovery_without_a_limit_is_seen() -> None:
+    def harm(plan: Plan, world: World) -> Plan:
+        moves = tuple(replace(move, hold_until_s=None) for move in plan.job_moves)
+        return replace(plan, job_moves=moves)
+
+    engine = simulation(saboteur(harm), gang(8, 2, 2))
+    engine.at(engine.now_s + 10.0, lambda: _lose_one_and_cordon_the_rest(engine))
+    found = broken(engine)
+    assert found.promise == 2
+    assert "without a limit" in str(found)
+
+
+def test_promise_2_a_gang_in_recovery_beyond_its_limit_is_seen() -> None:
+    def harm(plan: Plan, world: World) -> Plan:
+        if any(move.goes_first for move in plan.job_moves):
+            return replace(plan, job_moves=(), pod_moves=())
+        return plan
+
+    engine = simulation(saboteur(harm), gang(8, 2, 2, failure=Failure(hold_s=10.0)))
+    engine.at(engine.now_s + 10.0, lambda: _lose_one_and_cordon_the_rest(engine))
+    engine.at(engine.now_s + 30.0, lambda: None)
+    found = broken(engine)
+    assert found.promise == 2
+    assert "beyond its limit" in str(found)
+
+
+def _lose_one_and_cordon_the_rest(engine: Engine) -> None:
     engine.lose_node(engine.world.live_pods(JobId("j000000"))[0].node)
     for node in engine.world.topology.nodes:
         engine.cordon(node.name, on=True)
@@ -145,6 +171,48 @@ def test_promise_8_a_new_pod_on_a_lost_node_is_seen() -> None:
     engine = simulation(saboteur(harm), gang(8))
     engine.lose_node("n032")
     assert broken(engine).promise == 8
+
+
+def test_promise_8_a_new_pod_on_a_silent_node_is_seen() -> None:
+    def harm(plan: Plan, world: World) -> Plan:
+        return replace(plan, pods=tuple(replace(p, node=NodeId("n032")) for p in plan.pods))
+
+    engine = simulation(saboteur(harm), gang(8))
+    engine.silence("n032")
+    assert broken(engine).promise == 8
+
+
+def test_promise_8_a_pod_that_moves_while_it_runs_is_seen() -> None:
+    """One is lost, and another is put elsewhere though it runs on where it is."""
+
+    def harm(plan: Plan, world: World) -> Plan:
+        if not world.gone or len(plan.pods) < 2:
+            return plan
+        moved = replace(plan.pods[-1], node=NodeId("n031"))
+        return replace(plan, pods=(*plan.pods[:-1], moved))
+
+    engine = simulation(saboteur(harm), gang(8, 2, 2))
+    job = JobId("j000000")
+    engine.at(engine.now_s + 10.0, lambda: engine.lose_node(engine.world.live_pods(job)[0].node))
+    found = broken(engine)
+    assert found.promise == 8
+    assert "where it still runs" in str(found)
+
+
+def test_promise_8_a_node_that_is_heard_again_is_used_again() -> None:
+    """What the checks forbid ends when the cause does."""
+    engine = simulation(run_cycle, gang(8, 2, 2))
+    job = JobId("j000000")
+    node = {}
+
+    def silence() -> None:
+        node["name"] = engine.world.live_pods(job)[0].node
+        engine.silence(node["name"])
+
+    engine.at(engine.now_s + 10.0, silence)
+    engine.at(engine.now_s + 20.0, lambda: engine.speak(node["name"]))
+    engine.run()
+    assert engine.stats.ended == {JobState.SUCCEEDED: 1}
 
 
 def evicting(plan: Plan, world: World, claims: tuple[Claim, ...]) -> Plan:

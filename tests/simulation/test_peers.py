@@ -142,7 +142,7 @@ def test_peers_break_none_of_the_promises_that_hold_for_all(policy: str) -> None
     levels = Levels(SWITCHES, ("block", "leaf", "rack"), "leaf")
     jobs = generate(GANGS, Demand(jobs=60, load=0.9, gpus=512, largest=256), seed=3)
     decide = decider(policy, levels, jobs, 1)
-    checks = Checks(decide, replay_every=10)
+    checks = Checks(decide, replay_every=10, stops=False)
     engine = Engine(World(topology), decide=decide, observers=[checks])
     engine.load(jobs)
     engine.at(engine.now_s + 9_000.0, engine.crash)

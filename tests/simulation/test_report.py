@@ -44,6 +44,17 @@ def test_waits_and_slowdowns_are_those_of_the_jobs() -> None:
     assert (found.jobs, found.ended, found.starved) == (2, 2, 0)
 
 
+def test_waits_are_told_by_size_with_their_edges_in_the_class_below() -> None:
+    whole, small = gang(8, 1, 32, patience_s=0.0), gang(8, 1, 1, patience_s=0.0)
+    jobs = [Submission(0.0, whole, 60.0), Submission(0.0, small, 60.0), Submission(0.0, whole, 9.0)]
+    assert measured(*jobs).waits_by_gpus((8, 255, 300)) == {
+        "1-8": [60.0],
+        "9-255": [],
+        "256-300": [0.0, 120.0],
+        "301-": [],
+    }
+
+
 def test_use_is_counted_until_the_last_submission() -> None:
     """Half of the GPUs in use from 20 s, the warm-up's end, to 100 s."""
     half = gang(8, 1, 16, patience_s=0.0)

@@ -56,29 +56,37 @@ class Promises:
         return next(at for _, at, _ in self.told if at is not None)
 
 
-def flow(nodes: int, gang_nodes: int, *, overrun: float = 1.0) -> Promises:
+def flow(
+    nodes: int,
+    gang_nodes: int,
+    *,
+    overrun: float = 1.0,
+    run_s: float = 3_600.0,
+    policy: Policy | None = None,
+) -> Promises:
     """Small jobs of 1 to 4 nodes and 10 to 40 minutes keep the cluster full for an hour and a half.
 
     Args:
         overrun: Jobs that came shortly before the large gang, and all later ones, run so many times
             longer than they say; so nobody is late yet when its start is promised.
+        run_s: Of the large gang.
     """
     chance = random.Random(7)
     topology = make_tree({"block": 2, "leaf": nodes // 64, "node": 32})
     promises = Promises()
     checks = Checks(run_cycle, replay_every=200)
-    engine = Engine(World(topology), observers=[promises, checks], start_s=0.0)
+    engine = Engine(World(topology), policy, observers=[promises, checks], start_s=0.0)
     jobs, at_s = [], 0.0
     mean_s = 1_500.0 * 2.5 / nodes / 1.05  # node-seconds of a job / nodes, 5 % too many of them
     while at_s < 1.5 * 3_600.0:
         at_s += chance.expovariate(1.0 / mean_s)
-        run_s = chance.uniform(600.0, 2_400.0)
-        spec = gang(8, 1, chance.randint(1, 4), duration_s=run_s, patience_s=0.0)
+        short_s = chance.uniform(600.0, 2_400.0)
+        spec = gang(8, 1, chance.randint(1, 4), duration_s=short_s, patience_s=0.0)
         longer = overrun if at_s > ARRIVES_S - 500.0 else 1.0
-        jobs.append(Submission(at_s, spec, run_s * longer))
+        jobs.append(Submission(at_s, spec, short_s * longer))
     engine.load(jobs)
-    large = gang(8, 8, gang_nodes // 8, duration_s=3_600.0, patience_s=0.0)
-    engine.at(EPOCH_S + ARRIVES_S, lambda: engine.submit(LARGE, Submission(0.0, large, 3_600.0)))
+    large = gang(8, 8, gang_nodes // 8, duration_s=run_s, patience_s=0.0)
+    engine.at(EPOCH_S + ARRIVES_S, lambda: engine.submit(LARGE, Submission(0.0, large, run_s)))
     engine.run(until_s=EPOCH_S + 3 * 3_600.0)
     return promises
 
@@ -91,6 +99,17 @@ def keeps_its_word(found: Promises) -> bool:
 
 def test_a_large_gang_starts_no_later_than_promised_when_nobody_overruns() -> None:
     assert keeps_its_word(flow(nodes=64, gang_nodes=48))
+
+
+@pytest.mark.parametrize("run_s", [300.0, 900.0])
+def test_a_gang_that_is_promised_a_place_late_starts_no_later_than_promised(run_s: float) -> None:
+    """Nobody is large here: the promise comes after a wait, and for later than it could be."""
+    found = flow(nodes=64, gang_nodes=32, run_s=run_s, policy=Policy(reserve_at_once_share=1.0))
+    told_s, promised_s, _ = found.told[0]
+    assert told_s == ARRIVES_S + run_s
+    assert promised_s is not None
+    assert promised_s >= ARRIVES_S + 3 * run_s
+    assert keeps_its_word(found)
 
 
 @pytest.mark.slow

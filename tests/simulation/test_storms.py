@@ -53,7 +53,7 @@ def test_a_storm_that_once_broke_a_promise_does_so_no_more(path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5_000, 5_100))
 def test_a_hundred_storms_of_ten_thousand_steps_break_no_promise(seed: int) -> None:
-    """10^6 steps."""
+    """10^6 steps; in parts, with a line that sums them up: `python -m tests.simulation.soak`."""
     assert blow(seed, 1_100).engine.stats.steps >= 10_000
 
 

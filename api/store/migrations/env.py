@@ -3,7 +3,11 @@
 from alembic import context
 from sqlalchemy import Connection
 
+from api.store import tables_agents, tables_faults, tables_objects, tables_series
 from api.store.tables import metadata
+
+AREAS = (tables_agents, tables_faults, tables_objects, tables_series)
+"""Each puts its tables on the metadata."""
 
 
 def _run(connection: Connection) -> None:

@@ -63,6 +63,7 @@ class PeerCycle:
         try:
             for fact in world.facts:
                 turn.take(fact)
+            turn.lose_pods()
             if not policy.paused and not world.paused:
                 self._place_all(turn, now_s)
             return turn.plan()
@@ -187,6 +188,14 @@ class _Turn:
                 return
             if state in POD_MOVES[pod.state]:
                 self._report(job, pod, state, fact.exit_code)
+
+    def lose_pods(self) -> None:
+        """Gangs with pods on nodes that are gone start over: no peer mends one in its place."""
+        for node in sorted(self.world.gone):
+            for uid, known in sorted(self.world.on_node.get(node, {}).items()):
+                job, pod = self.jobs.get(known.job), self._of(known.job).get(uid)
+                if job is not None and pod is not None and pod.is_live and job.state not in FINAL:
+                    self._report(job, pod, PodState.STOPPED, None)
 
     def _report(
         self, job: JobRecord, pod: PodRecord, state: PodState, exit_code: int | None

@@ -36,6 +36,8 @@ class Reply:
     Attributes:
         waits: Set when it is to be answered; until then the connection hangs.
         chunks: Sent one by one, without a length, instead of the body.
+        stalls: Set when the rest of the body is to be sent; until then the connection hangs after
+            its first byte.
     """
 
     status: int = 204
@@ -43,6 +45,7 @@ class Reply:
     headers: dict[str, str] = field(default_factory=dict)
     waits: threading.Event | None = None
     chunks: int = 0
+    stalls: threading.Event | None = None
 
 
 def saved(step: int, uri: str) -> Reply:
@@ -106,6 +109,12 @@ class Receiver:
         self._hanging.append(event)
         return Reply(200, waits=event)
 
+    def stall(self, reply: Reply) -> Reply:
+        """The same reply, of which all but the first byte of the body never comes."""
+        reply.stalls = threading.Event()
+        self._hanging.append(reply.stalls)
+        return reply
+
     def _serve(self, handler: BaseHTTPRequestHandler, received: Received) -> None:
         self.got.append(received)
         self.arrived.release()
@@ -119,7 +128,11 @@ class Receiver:
             if not reply.chunks:
                 handler.send_header("Content-Length", str(len(reply.body)))
             handler.end_headers()
-            handler.wfile.write(reply.body)
+            handler.wfile.write(reply.body[:1])
+            if reply.stalls is not None:
+                handler.wfile.flush()
+                reply.stalls.wait(PATIENCE_S)
+            handler.wfile.write(reply.body[1:])
             for _ in range(reply.chunks):
                 handler.wfile.write(b"x" * 1024)
         except OSError:

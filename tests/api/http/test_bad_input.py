@@ -209,7 +209,17 @@ def test_wrong_method_is_refused_with_the_right_ones(
 
 @pytest.mark.parametrize(
     "path",
-    ["/", "/v1", "/v1/", "/v1/jobs/", "/v2/jobs", "/v1/job", "//v1/jobs", "/%00"],
+    [
+        "/dashboard/",
+        "/dashboard/none.js",
+        "/v1",
+        "/v1/",
+        "/v1/jobs/",
+        "/v2/jobs",
+        "/v1/job",
+        "//v1/jobs",
+        "/%00",
+    ],
 )
 def test_unknown_path_is_named(any_yard: Yard, path: str) -> None:
     assert problems(any_yard.call("GET", path), 404)

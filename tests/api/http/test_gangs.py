@@ -71,11 +71,12 @@ def test_ended_job_still_shows_where_it_was(yard: Yard) -> None:
 
 
 def test_gang_that_restarts_has_no_place_until_it_is_bound_again(yard: Yard) -> None:
-    placed(yard, parallelism={"tp": 8}, failure={"max_restarts": 1, "backoff_s": 60})
-    for node in yard.items("/v1/nodes"):
-        yard.ok("POST", f"/v1/nodes/{node['name']}/cordon", {})
+    placed(yard, parallelism={"tp": 8}, failure={"max_restarts": 3, "backoff_s": 60})
     yard.report_all("failed", 1)
-    assert yard.ok("GET", JOB)["state"] == "pending"
+    assert yard.ok("GET", JOB)["state"] == "bound"
+    yard.report_all("failed", 1)
+    job = yard.ok("GET", JOB)
+    assert (job["state"], job["reason"]) == ("pending", "backoff")
     assert list(yard.refused(409, "GET", f"{JOB}/placement")) == ["state"]
 
 

@@ -57,7 +57,9 @@ def test_heartbeat_tells_how_to_start_the_pods_of_the_node(bound: Yard) -> None:
         "master_port": 29500,
         "ib_hca": None,
         "checkpoint": None,
+        "strict": False,
     }
+    assert answer["fence_after_s"] == 280.0
     assert answer["next_s"] == 1.0
     assert desired(beat(bound, "a1")) == []
 
@@ -101,6 +103,7 @@ def test_pod_that_has_run_is_not_started_again_by_an_agent_that_lost_it(bound: Y
 
 def test_heartbeat_without_news_makes_no_revision(bound: Yard) -> None:
     beat(bound, "c1", said(bound, "running"))
+    beat(bound, "c2", said(bound, "bound", 1))
     bound.cycle()
     before = revision(bound)
     for _ in range(3):
@@ -126,6 +129,8 @@ def test_unknown_pod_is_not_desired_and_told(bound: Yard) -> None:
 
 
 def test_pod_of_another_node_or_attempt_is_ignored(bound: Yard) -> None:
+    beat(bound, "a1")
+    beat(bound, "c1")
     before = revision(bound)
     other = beat(bound, "a1", said(bound, "running"))
     assert "is on node 'c1'" in str(other["ignored"])

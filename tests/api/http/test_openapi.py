@@ -102,4 +102,4 @@ def test_every_route_is_described(contract: Contract) -> None:
     for router in ROUTERS:
         for route in router.routes:
             for method in getattr(route, "methods", ()):
-                assert f"{method} {getattr(route, 'path', '')}" in described
+                assert f"{method} {getattr(route, 'path_format', '')}" in described

@@ -130,10 +130,46 @@ def test_regret_is_asked_anew_on_a_new_map(yard: Yard) -> None:
     assert yard.ok("GET", f"{JOB}/placement")["regret"] == 1.0
 
 
-def test_jobs_of_roles_have_no_price(yard: Yard) -> None:
-    found = placed(yard, roles=[{"name": "w", "replicas": 2, "gpus": 8}])
-    assert (found["regret"], found["inter_node_s"], found["assumed"]) == (None, None, None)
-    assert found["groups"]["w"]["spans"]["leaf"]["least_possible"] is None
+def test_members_of_a_role_are_priced_as_a_ring(yard: Yard) -> None:
+    found = placed(yard, FABRIC, roles=[{"name": "w", "replicas": 4, "gpus": 8, "ring": True}])
+    ring = found["groups"]["w"]
+    assert ring["seconds"] == pytest.approx(found["inter_node_s"])
+    assert (ring["bottleneck"], ring["bytes_per_step"]) == ("rail", pytest.approx(4e9))
+    assert (found["regret"], found["assumed"]) == (1.0, True)
+
+
+def test_a_ring_over_two_leaves_regrets_the_one_it_does_not_have(yard: Yard) -> None:
+    yard.load(FABRIC)
+    for leaf in "ab":
+        blocker = {"name": leaf, "nodes": [f"{leaf}{n:02}" for n in range(1, 7)]}
+        yard.ok("POST", "/v1/jobs", blocker | {"roles": [{"name": "w", "replicas": 6, "gpus": 8}]})
+    ring = [{"name": "w", "replicas": 4, "gpus": 8, "ring": True}]
+    yard.ok("POST", "/v1/jobs", {"name": "job", "roles": ring})
+    yard.cycle()
+    found: dict[str, Any] = yard.ok("GET", f"{JOB}/placement")
+    assert found["regret"] > 1.0
+
+
+def test_roles_without_gpus_have_no_price(yard: Yard) -> None:
+    found = placed(yard, roles=[{"name": "w", "replicas": 300, "cpu": 1}])
+    assert (found["inter_node_s"], found["assumed"]) == (None, None)
+    assert found["groups"]["w"]["seconds"] is None
+
+
+def test_a_place_that_may_not_be_the_best_says_how_far_off_it_may_be(yard: Yard) -> None:
+    """Fourteen nodes on two leaves of eight: one stage of seven fits each."""
+    wish = {"name": "job", "parallelism": {"tp": 8, "pp": 2, "dp": 7}}
+    yard.load(FABRIC)
+    tried: dict[str, Any] = yard.ok("POST", "/v1/jobs?dry_run=true", wish)
+    yard.ok("POST", "/v1/jobs", wish)
+    yard.cycle()
+    found: dict[str, Any] = yard.ok("GET", f"{JOB}/placement")
+    assert (found["search"], found["gap"]) == (
+        tried["placement"]["search"],
+        tried["placement"]["gap"],
+    )
+    assert found["search"] == "bounded"
+    assert 0.0 < found["gap"] < 1.0
 
 
 def test_job_of_roles_on_one_node_regrets_nothing(yard: Yard) -> None:
@@ -292,3 +328,14 @@ def test_nccl_of_a_job_of_roles_has_rails_without_groups(yard: Yard) -> None:
     found = as_format(yard, "nccl")
     assert (found["groups"], found["env"]["NCCL_CROSS_NIC"]) == ({}, "2")
     assert len(found["pods"]) == 2
+
+
+def test_a_rail_that_a_fault_took_is_in_the_price_and_the_facts(yard: Yard) -> None:
+    before = placed(yard, FABRIC, parallelism={"tp": 8, "dp": 2}, model=MODEL)
+    node = before["pods"][0]["node"]
+    fault = {"code": "rail_down", "rail": 5}
+    yard.ok("POST", f"/v1/nodes/{node}/faults", fault)
+    after: dict[str, Any] = yard.ok("GET", f"{JOB}/placement")
+    assert after["inter_node_s"] > before["inter_node_s"]
+    assert after["regret"] > before["regret"]
+    assert as_format(yard, "nccl")["pods"][0]["dead_rails"] == [5]

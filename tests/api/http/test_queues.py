@@ -343,6 +343,23 @@ def test_job_may_name_a_priority_of_the_policy(yard: Yard) -> None:
     assert "not both" in both["priority_class"]
 
 
+def test_jobs_of_a_class_that_never_preempts_make_nobody_leave(yard: Yard) -> None:
+    yard.load()
+    policy = yard.ok("GET", "/v1/policy")
+    classes = {"priorities": {"high": 1000, "meek": 900}, "never_preempt": ["meek"]}
+    assert yard.ok("PUT", "/v1/policy", policy | classes)["never_preempt"] == ["meek"]
+    job = {"name": "x", "parallelism": {"tp": 8}}
+    meek = yard.ok("POST", "/v1/jobs", job | {"priority_class": "meek", "preempts": True})
+    high = yard.ok("POST", "/v1/jobs", job | {"name": "y", "priority_class": "high"})
+    said = yard.ok("POST", "/v1/jobs", job | {"name": "z", "preempts": False})
+    told = [made["spec"]["preempts"] for made in (meek, high, said)]  # type: ignore[index]  # parsed JSON
+    assert told == [False, True, False]
+    unknown = policy | {"never_preempt": ["low"]}
+    assert yard.refused(422, "PUT", "/v1/policy", unknown) == {
+        "never_preempt[0]": "there is no priority 'low'; allowed are none: priorities has no names"
+    }
+
+
 def test_priority_of_a_class_is_held_against_its_queue(yard: Yard) -> None:
     yard.load()
     policy = yard.ok("GET", "/v1/policy")

@@ -89,8 +89,8 @@ def test_lost_set_takes_the_nodes_of_a_named_set(yard: Yard) -> None:
     yard.submit(parallelism={"tp": 8, "dp": 12})
     yard.cycle()
     found = whatif(yard, changes=[{"kind": "lose_set", "set_kind": "power", "set": "shelf-1"}])
-    assert found["effects"] == {"stopped": 1}
-    assert found["gpus_after"]["free"] == 72
+    assert found["effects"] == {"recovering": 1}
+    assert found["affected"][0]["placement"]["gpus"] == 72
 
 
 def test_job_that_finishes_makes_room_for_one_that_waits(yard: Yard) -> None:

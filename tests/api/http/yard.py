@@ -46,10 +46,11 @@ class Yard:
         contract: Contract,
         clock: Clock | None = None,
         runner: Runner | None = None,
+        launcher: str = "",
     ) -> None:
         self.database = database
         self.clock = clock or ManualClock()
-        settings = Settings(database_url=database.url, clock="manual")
+        settings = Settings(database_url=database.url, clock="manual", launcher=launcher)
         self.app = create_app(settings, database, self.clock, runner)
         self.client = TestClient(
             self.app, base_url="http://127.0.0.1:8080", raise_server_exceptions=False

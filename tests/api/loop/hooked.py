@@ -46,10 +46,12 @@ class Hooked:
         assert isinstance(self.yard.clock, ManualClock)
         return self.yard.clock
 
-    def run_low(self, **checkpoint: object) -> None:
+    def run_low(self, *, scope: str | None = None, **checkpoint: object) -> None:
         """Submit the job and have it run, its first notices delivered."""
         asked: Mapping[str, object] = {"hook": self.receiver.url, "grace_s": GRACE_S} | checkpoint
-        self.yard.submit("low", parallelism={"tp": 8, "dp": 2}, checkpoint=dict(asked))
+        failure = {} if scope is None else {"failure": {"scope": scope}}
+        fields: dict[str, object] = {"parallelism": {"tp": 8, "dp": 2}, **failure}
+        self.yard.submit("low", checkpoint=dict(asked), **fields)
         self.yard.cycle()
         self.yard.report_all("running")
         self.clock.advance(100)

@@ -125,6 +125,27 @@ def test_a_hook_that_never_answers_has_all_of_its_grace(hooked: Hooked) -> None:
     assert delivery["error"] == "no answer within 0.3 s"
 
 
+def test_a_hook_that_hangs_in_the_middle_of_its_answer_has_all_of_its_grace(
+    hooked: Hooked,
+) -> None:
+    """What it said before it hung is no answer, even if it began well."""
+    hooked.run_low(uri=URI)
+    hooked.preempt()
+    hooked.receiver.answer = lambda got: (
+        hooked.receiver.stall(saved(3, f"{URI}/3"))
+        if got.kind == "checkpoint.requested"
+        else Reply()
+    )
+    hooked.step()
+    has_not_left(hooked)
+    assert hooked.deliveries()[0]["error"]
+    hooked.step(GRACE_S - 1)
+    has_not_left(hooked)
+    hooked.step(1)
+    ends_in_line(hooked)
+    assert hooked.low()["saved"] is None
+
+
 def test_a_hook_where_nobody_listens_has_all_of_its_grace(hooked: Hooked) -> None:
     hooked.run_low()
     hooked.preempt()

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from api.clock import ManualClock
 from api.command import app
 from api.loop import replay as replay_module
-from api.loop.replay import replay, replay_all
+from api.loop.replay import past, replay, replay_all
 from api.loop.runner import Runner
 from api.store import decisions as module
 from api.store.decisions import DecisionLog, chains, find_decision, trim_decisions
@@ -33,7 +33,7 @@ from scheduler.cycle import run_cycle
 from scheduler.model.lifecycle import PodState
 from scheduler.model.node import FabricLevel
 from scheduler.model.plan import Plan
-from scheduler.policy import Policy
+from scheduler.policy import Policy, PolicyError
 from scheduler.topology.build import build
 from tests.api.loop.turns import settle
 from tests.api.store.build import NOW_S, load_cluster, make_spec, submit
@@ -281,3 +281,40 @@ def test_log_goes_on_after_a_restart(database: Database, database_url: str) -> N
             runner.stop()
     assert [(c.count, c.has_base) for c in chains(database)] == [(1, True), (1, True)]
     assert [done.differences for done in replay_all(database)] == [(), ()]
+
+
+def test_decision_under_another_policy_tells_what_would_differ(
+    database: Database, runner: Runner
+) -> None:
+    load_cluster(database)
+    submit(database, make_spec("j"))
+    settle(runner)
+    revision = replay_revision(database)
+    assert replay(database, revision).differences == ()
+    paused = replay(database, revision, {"paused": False, "order": "shortest_first"})
+    assert paused.differences == ()
+    with pytest.raises(PolicyError, match="nonsense"):
+        replay(database, revision, {"nonsense": 1})
+
+
+def replay_revision(database: Database) -> int:
+    """A revision of which there is a decision."""
+    with database.read() as connection:
+        return int(connection.execute(sa.select(sa.func.max(decisions.c.revision))).scalar_one())
+
+
+def test_world_of_the_past_is_the_one_that_was_decided_on(
+    database: Database, runner: Runner
+) -> None:
+    load_cluster(database)
+    submit(database, make_spec("first"))
+    settle(runner)
+    early = replay_revision(database)
+    submit(database, make_spec("second"))
+    settle(runner)
+    then = past(database, early)
+    assert [job.spec.name for job in then.world.jobs.values()] == ["first"]
+    now = past(database, current_revision(database))
+    assert sorted(job.spec.name for job in now.world.jobs.values()) == ["first", "second"]
+    with pytest.raises(NotFound, match="before"):
+        past(database, 0)

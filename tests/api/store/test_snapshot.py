@@ -63,6 +63,7 @@ def same(left: World, right: World) -> bool:
         and left.table.free == right.table.free
         and left.table.cpu_milli == right.table.cpu_milli
         and left.table.memory_mib == right.table.memory_mib
+        and left.standing == right.standing
         and left.table.aside == right.table.aside
         and left.table.pod_count == right.table.pod_count
         and left.queues == right.queues

@@ -10,7 +10,9 @@ from scheduler.evict.control import CONTROL, Effect, effect_of
 from scheduler.evict.saving import HANDSHAKE
 from scheduler.model.ids import JobId
 from scheduler.model.lifecycle import FINAL, JOB_MOVES, JobState, PodState, Reason
+from scheduler.model.node import Health
 from scheduler.model.plan import Eviction, EvictStep, FactKind, Plan
+from scheduler.model.standing import NodeStanding
 from tests.builders import make_cluster
 from tests.core.gangs import cycle, gang, report, report_all, role, role_gang, submit, tell
 
@@ -42,7 +44,8 @@ def in_state(state: JobState) -> tuple[World, JobId]:
         report_all(world, uid, PodState.STOPPED)
         cycle(world)
     if state is J.RECOVERING:
-        world.put_job(replace(world.jobs[uid], state=J.RECOVERING))
+        world.put_node("n001", NodeStanding(Health.LOST, fenced=True))
+        cycle(world)
     assert world.jobs[uid].state is state
     return world, uid
 
@@ -52,7 +55,7 @@ def stop_all(world: World, uid: JobId) -> Plan:
     return cycle(world)
 
 
-@pytest.mark.parametrize("kind", sorted(set(FactKind) - HANDSHAKE - {K.REPORT}))
+@pytest.mark.parametrize("kind", sorted(set(FactKind) - HANDSHAKE - {K.REPORT, K.FAULT}))
 def test_every_fact_has_an_effect_in_every_state(kind: FactKind) -> None:
     assert set(CONTROL[kind]) == set(JobState)
     assert all(effect_of(kind, state) is E.NOTHING for state in FINAL)

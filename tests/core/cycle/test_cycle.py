@@ -176,14 +176,17 @@ def test_a_crash_within_the_budget_restarts_the_whole_gang() -> None:
     assert move.state is JobState.FAILED
 
 
-def test_a_pod_stopped_by_its_node_sends_the_gang_back_in_line() -> None:
+def test_a_gang_recovers_when_a_node_that_takes_no_more_stops_its_pod() -> None:
     world = world_of(1, 2)
     uid = submit(world, gang(8, 1, 2), "a")
     cycle(world)
     world.set_node("n001", aside="cordoned")
     report(world, world.live_pods(uid)[0], PodState.STOPPED)
     cycle(world)
-    assert world.jobs[uid].state is JobState.PENDING
+    assert world.jobs[uid].state is JobState.RECOVERING
+    assert job_nodes(world, uid) == ["n002"]
+    cycle(world, now_s=600.0)
+    assert (world.jobs[uid].state, world.jobs[uid].goes_first) == (JobState.PENDING, True)
     assert job_nodes(world, uid) == []
 
 

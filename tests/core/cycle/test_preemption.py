@@ -18,6 +18,7 @@ from tests.core.gangs import (
     gang,
     job_nodes,
     parts,
+    preferred,
     report,
     report_all,
     required,
@@ -235,17 +236,6 @@ def test_a_gang_that_has_run_too_little_is_spared_until_it_has() -> None:
     assert world.jobs[low].state is JobState.EVICTING
 
 
-def test_a_gang_that_had_to_leave_is_not_driven_out_again_at_once() -> None:
-    world = world_of(1, 2)
-    low = run(world, gang(8), "low", 10)
-    world.put_job(replace(world.jobs[low], evicted_s=NOW_S - 100.0))
-    other = run(world, gang(8), "other", 10, ran_s=9_000.0)
-    submit(world, gang(8), "high", priority=100)
-    now(world)
-    assert world.jobs[low].state is JobState.RUNNING
-    assert world.jobs[other].state is JobState.EVICTING
-
-
 def test_no_more_gpus_leave_at_a_time_than_the_policy_allows() -> None:
     world = world_of(1, 4)
     for i in range(4):
@@ -363,6 +353,23 @@ def test_a_gang_that_fits_elsewhere_meanwhile_does_not_wait_for_its_victims() ->
     assert world.jobs[high].state is JobState.BOUND
     assert world.jobs[low].state is JobState.RUNNING
     assert not world.claims
+
+
+def test_a_gang_waits_for_its_last_victim_rather_than_start_in_two_racks() -> None:
+    world = world_of(2, 4)
+    low = run(world, gang(8, 1, 2), "low", 10)
+    others = gang(8, 1, 3, nodes=("n005", "n006", "n007"))
+    run(world, others, "other", 200)
+    high = submit(world, gang(8, 1, 4, preferred("job", "rack")), "high", priority=100)
+    now(world)
+    assert job_nodes(world, high) == []
+    first, last = world.live_pods(low)
+    report(world, first, PodState.STOPPED)
+    now(world)
+    assert world.jobs[high].state is JobState.RESERVED
+    report(world, last, PodState.STOPPED)
+    now(world)
+    assert job_nodes(world, high) == ["n001", "n002", "n003", "n004"]
 
 
 def test_a_gang_of_still_higher_priority_takes_over_place_and_victims() -> None:

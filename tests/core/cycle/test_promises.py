@@ -12,12 +12,15 @@ from scheduler.cluster.world import World
 from scheduler.cycle import run_cycle
 from scheduler.model.claim import ClaimWhy, Window
 from scheduler.model.ids import JobId, NodeId
-from scheduler.model.job import JobSpec
-from scheduler.model.lifecycle import JobState, PodState
+from scheduler.model.job import Failure, JobSpec, Scope
+from scheduler.model.lifecycle import JobState, PodState, Reason
+from scheduler.model.node import Health
 from scheduler.model.plan import FactKind, Plan
 from scheduler.model.queue import QueueRecord
+from scheduler.model.standing import PLAIN, Drain, NodeStanding
 from scheduler.policy import Policy
 from scheduler.sim.apply import apply
+from scheduler.sim.rules import broken_required
 from tests.builders import make_cluster
 from tests.core.gangs import gang, parts, report, report_all, required, role, role_gang, tell
 from tests.core.gangs import submit as submit_at_0
@@ -34,15 +37,28 @@ SPECS = st.sampled_from(
         role_gang(role("m", 3, min=1)),
         role_gang(role("a", 1, gpus=4), role("b", 2, gpus=2)),
         role_gang(role("m", 4, min=2, gpus=4, parts=parts(2, 2, 1, required("", "rack")))),
+        gang(8, 1, 2, required("job", "rack"), failure=Failure(Scope.POD_ELSE_GANG, 3)),
+        gang(4, 2, 2, required("pp", "rack"), failure=Failure(Scope.GANG, 5, hold_s=30.0)),
+        role_gang(role("m", 3, min=2, one_per_node=True), failure=Failure(Scope.POD, 9, 20.0)),
+        role_gang(
+            role("m", 4, gpus=4, parts=parts(2, 2, 2, required("", "rack"))),
+            failure=Failure(Scope.POD_ELSE_GANG, 2, hold_s=20.0),
+        ),
     ]
 )
 FACTS = {kind.value: kind for kind in FactKind if kind not in {FactKind.REPORT, FactKind.RESIZE}}
 VERBS = st.sampled_from(
-    ["submit"] * 8 + ["run", "finish", "stop", "cordon", "wait", "window", "fail", *FACTS]
+    ["submit"] * 8
+    + ["run", "finish", "stop", "cordon", "wait", "window", "fail", "quit", *FACTS]
+    + ["lose", "silence", "drain"] * 2
 )
 STEPS = st.lists(st.tuples(VERBS, SPECS, st.integers(0, 11)), max_size=30)
 POLICIES = st.sampled_from(
-    [Policy(), Policy(reserve_after_s=20.0, spare_evicted_s=30.0), Policy(order="shortest_first")]
+    [
+        Policy(breaker_share=1.0),
+        Policy(reserve_after_s=20.0, spare_evicted_s=30.0, breaker_share=0.25),
+        Policy(order="shortest_first", breaker_share=1.0),
+    ]
 )
 
 
@@ -65,7 +81,10 @@ class Life:
         elif verb == "cordon":
             name = f"n00{pick % 4 + 1}"
             is_aside = world.table.aside[world.topology.node_index[name]] is not None
-            world.set_node(name, aside=None if is_aside else "cordoned")
+            stands = world.standing.get(NodeId(name), PLAIN)
+            world.put_node(name, replace(stands, cordoned=not is_aside))
+        elif verb in {"lose", "silence", "drain"}:
+            self._trouble(verb, NodeId(f"n00{pick % 4 + 1}"), pick)
         elif verb == "wait":
             self.now_s += 5.0 * (pick + 1)
         elif verb == "window":
@@ -75,6 +94,23 @@ class Life:
             world.set_windows([] if world.windows else [window])
         elif jobs:
             self._happen(verb, JobId(jobs[pick % len(jobs)]))
+
+    def _trouble(self, verb: str, node: NodeId, pick: int) -> None:
+        """A node is gone, silent or to be emptied; or it is well again if it was not."""
+        if self.world.standing.get(node, PLAIN) != PLAIN:
+            for pod in self.world.on_node.get(node, {}).values():
+                if pod.state is PodState.LOST:
+                    report(self.world, pod, (PodState.RUNNING, PodState.STOPPED)[pick % 2])
+            self.world.put_node(node, PLAIN)
+        elif verb == "drain":
+            deadline_s = (None, self.now_s, self.now_s + 30.0)[pick % 3]
+            self.world.put_node(node, NodeStanding(drain=Drain(deadline_s)))
+        else:
+            silent = verb == "silence"
+            standing = NodeStanding(
+                Health.LOST, self.now_s, verb, has_agent=silent, fenced=not silent
+            )
+            self.world.put_node(node, standing)
 
     def _submit(self, spec: JobSpec, pick: int) -> None:
         number = next(self._number)
@@ -97,6 +133,9 @@ class Life:
         elif verb == "fail":
             for pod in live[:1]:
                 report(world, pod, PodState.FAILED, 1)
+        elif verb == "quit":
+            for pod in live[-1:]:
+                report(world, pod, PodState.STOPPED)
         elif verb == "finish":
             report_all(world, uid, PodState.SUCCEEDED, 0)
         else:
@@ -111,8 +150,8 @@ class Life:
         new.revision, new.map_changed = old.revision, old.map_changed
         new.set_queues(old.queues.values())
         new.set_windows(old.windows.values())
-        for node, reason in enumerate(old.table.aside):
-            new.set_node(old.topology.nodes[node].name, aside=reason)
+        for node in sorted(old.standing, reverse=True):
+            new.put_node(node, old.standing[node])
         for uid in sorted(old.jobs, reverse=True):
             new.put_job(old.jobs[uid])
             new.put_pods(sorted(old.pods.get(uid, {}).values(), key=lambda p: p.uid, reverse=True))
@@ -130,8 +169,13 @@ def check(before: World, plan: Plan) -> None:
     for uid, job in before.jobs.items():
         live = before.live_pods(uid)
         waits = {c.why for c in before.claims_of(uid)}
-        assert waits <= {ClaimWhy.RESERVATION, ClaimWhy.PREEMPTION}
-        assert bool(waits) == (job.state is JobState.RESERVED)
+        for_start = waits & {ClaimWhy.RESERVATION, ClaimWhy.PREEMPTION}
+        assert bool(for_start) == (job.state is JobState.RESERVED)
+        assert waits - for_start <= {ClaimWhy.RECOVERY}
+        if ClaimWhy.RECOVERY in waits:
+            is_moving = job.state in {JobState.BOUND, JobState.RUNNING} and job.evict is not None
+            assert is_moving or job.state is JobState.RECOVERING or job.reason is Reason.BACKOFF
+        assert (job.state is JobState.RECOVERING) or job.hold_until_s is None
         if job.state in {JobState.PENDING, JobState.RESERVED, JobState.SUSPENDED}:
             assert not live
             assert job.evict is None
@@ -141,16 +185,30 @@ def check(before: World, plan: Plan) -> None:
                 staying = [
                     p
                     for p in here
-                    if (p.is_live and p.state is not PodState.TERMINATING)
-                    or p.state is PodState.SUCCEEDED
+                    if p.state in {PodState.BOUND, PodState.RUNNING, PodState.SUCCEEDED}
                 ]
                 assert len(staying) >= wanted.min
-    placed = {c.job for c in plan.claims if c.why is ClaimWhy.PREEMPTION}
+            if uid in {pod.job for pod in plan.pods}:
+                there = [p for p in live if p.state is not PodState.LOST]
+                assert not list(broken_required(job.spec, there, before.topology))
+    placed = {c.job for c in plan.claims if c.why is not ClaimWhy.RESERVATION}
     for move in plan.job_moves:
         if move.evict is not None and move.evict.for_job is not None:
             was = before.jobs.get(move.uid)
             is_new = was is None or was.evict != move.evict
             assert not is_new or move.evict.for_job in placed or move.evict.for_job in before.jobs
+
+
+def starts_where_it_may(world: World, plan: Plan) -> None:
+    """Nothing of a node that takes no pods is given out, but to a member that starts anew there."""
+    for pod in plan.pods:
+        before = world.pods.get(pod.job, {}).get(pod.uid)
+        is_there = before is not None and (before.node, before.gpu_mask) == (
+            pod.node,
+            pod.gpu_mask,
+        )
+        aside = world.table.aside[world.topology.node_index[pod.node]]
+        assert aside is None or (is_there and pod.node not in world.gone)
 
 
 @settings(max_examples=150, deadline=None)
@@ -169,6 +227,7 @@ def test_promises_hold_whatever_happens(
         for uid, evict in evicted.items():
             if life.world.jobs[uid].evict is None:
                 assert any(c.job == evict.for_job for c in plan.claims)
+        starts_where_it_may(life.world, plan)
         apply(life.world, plan, life.now_s)
         check(life.world, plan)
 

@@ -94,7 +94,7 @@ def test_what_happens_in_a_copy_happens_for_real_and_leaves_the_world_alone(seed
         assert [(p.role, p.index, p.node, p.gpu_mask) for p in outcome.pods] == there
 
 
-def test_lost_nodes_restart_their_gangs_elsewhere_or_leave_them_waiting() -> None:
+def test_lost_nodes_restart_their_gangs_elsewhere_or_leave_them_recovering() -> None:
     world = World(make_cluster(racks=2, nodes_per_rack=2))
     moved, stopped = (
         submit(world, spec, name) for spec, name in ((gang(8), "moved"), (gang(8, dp=2), "stopped"))
@@ -102,9 +102,9 @@ def test_lost_nodes_restart_their_gangs_elsewhere_or_leave_them_waiting() -> Non
     cycle(world)
     lost = frozenset(map(NodeId, (*job_nodes(world, moved), *job_nodes(world, stopped)[:1])))
     found = if_so(world, Supposed(aside=dict.fromkeys(lost, "lost"), emptied=lost))
-    assert effects(found) == {"moved": "moved", "stopped": "stopped"}
+    assert effects(found) == {"moved": "moved", "stopped": "recovering"}
     assert found.settled
-    assert gpus_of(found.world) == Gpus(total=32, used=8, free=8)
+    assert gpus_of(found.world) == Gpus(total=32, used=16, free=0)
 
 
 def test_preempted_gangs_are_told_as_stopped_once_their_pods_have() -> None:

@@ -47,7 +47,7 @@ def random_world(chance: random.Random) -> World:
     share = chance.choice([0.0, 0.1, 0.4])
     for node in nodes:
         if chance.random() < share:
-            world.set_node(node.name, aside=chance.choice(["cordoned", "cordoned", "lost"]))
+            world.set_node(node.name, aside=chance.choice(["cordoned", "cordoned", "suspect"]))
     return world
 
 

@@ -6,6 +6,8 @@ from scheduler.importers.guid_hosts import read_hosts
 from scheduler.importers.ibnetdiscover import parse, read_fabric
 from scheduler.importers.options import Options
 from scheduler.model.node import Inventory, NodeType
+from scheduler.topology.build import build
+from scheduler.topology.dead_rails import DEAD_RAILS
 from scheduler.topology.fabric_groups import find_levels
 from tests.core.importers.ib_writer import HCA, SWITCH, regular_dump
 from tests.core.importers.samples import domains, has_words, node, refusal, sample
@@ -252,3 +254,14 @@ def test_name_with_blanks_around_it_is_read() -> None:
 def test_ports_without_any_link_are_refused() -> None:
     text = sample("infiniband_exporter/ibnetdiscover-ports-test3.out")
     assert has_words(refusal(lambda: parse(text)), "no link between a node and a switch")
+
+
+def test_a_dead_link_is_a_dead_rail_of_its_node() -> None:
+    dump = regular_dump()
+    names = {guid: name for guid, name in dump.names.items() if name == "n0102 mlx5_2"}
+    dump.cables = [c for c in dump.cables if not names.keys() & {c[0].guid, c[1].guid}]
+    inventory = parse(dump.text(), Options(node_type=TRAY))
+    labels = {record.name: record.labels for record in inventory.nodes if record.labels}
+    assert labels == {"n0102": {DEAD_RAILS: "2"}}
+    topology = build(inventory).topology
+    assert topology.dead_rails == {topology.node_index["n0102"]: 0b100}

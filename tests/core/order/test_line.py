@@ -122,6 +122,20 @@ def test_kept_lines_say_the_same_as_new_ones() -> None:
         assert before == names(line(world.jobs.values(), shares_of(world), policy, 0.0))
 
 
+def test_many_queues_of_equal_share_are_one_line_by_age_until_a_share_changes() -> None:
+    queues = [queue(f"q{n}") for n in range(30)]
+    jobs = ages([job(f"j{n}", f"q{n * 7 % 30}") for n in range(1_000)])
+    found = shares(*queues)
+    line_ = line(reversed(jobs), found, FAIR, 0.0)
+    told = [next(line_) for _ in range(900)]
+    assert names(told) == [f"j{n}" for n in range(900)]
+    late = jobs[900:]
+    found.add(late[0], gpus(8))
+    own = [record for record in late if record.spec.queue == late[0].spec.queue]
+    others = [record for record in late if record not in own]
+    assert names(line_) == names([*others, *own])
+
+
 def test_line_forgets_jobs_that_ended() -> None:
     world = world_with()
     world.put_job(job("j"))

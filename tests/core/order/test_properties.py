@@ -122,11 +122,12 @@ def chain_names(name: str, tree: Mapping[str, QueueRecord]) -> list[str]:
     return [queue.name for queue in chain(name, tree)]
 
 
-@pytest.mark.parametrize("short_turns", [0, 2, 16])
+@pytest.mark.parametrize(("short_turns", "one_by_one"), [(0, 0), (0, 3), (2, 256), (16, 256)])
 @FEW
 @given(tree=trees(), wanted=SOME_JOBS, placed=st.sets(st.integers(0, 29)))
 def test_line_is_what_its_definition_says(
     short_turns: int,
+    one_by_one: int,
     tree: dict[str, QueueRecord],
     wanted: list[tuple[str, int, int]],
     placed: set[int],
@@ -137,6 +138,7 @@ def test_line_is_what_its_definition_says(
     expected = _plain_line(jobs, plain, placed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(line_module, "SHORT_TURNS", short_turns)
+        patch.setattr(line_module, "MERGED_ONE_BY_ONE", one_by_one)
         found = []
         for turn, record in enumerate(line(reversed(jobs), kept, Policy(), 0.0)):
             found.append(record.spec.name)

@@ -3,11 +3,14 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from scheduler.cluster.world import World
+from scheduler.explain.twin import twin
 from scheduler.model.node import FabricLevel, NodeRecord
 from scheduler.model.placement import NoFit, Placement
-from scheduler.place.admit import never_fits
+from scheduler.place.admit import never_fits, never_fits_in
 from scheduler.place.search import place
 from scheduler.topology.build import build
 from scheduler.topology.dead_rails import DEAD_RAILS, gpus_on
@@ -106,3 +109,71 @@ def test_pods_of_half_nodes_all_have_the_same_gpus_where_that_costs_no_leaf() ->
         occupy(world, name, 0x0F)
     found = placed(world, gang(4, 1, 4, gpus_per_pod=4))
     assert {pod.gpu_mask for pod in found.pods} == {0xF0}
+
+
+def test_a_rail_that_dies_is_avoided_from_the_next_decision_on_and_used_when_it_is_back() -> None:
+    world = world_with({})
+    assert nodes_of(world.topology, placed(world, gang(8, 1, 2))) == ["n001", "n002"]
+    world.set_dead_rails({"n001": 1 << 3, "n002": 1 << 3})
+    assert nodes_of(world.topology, placed(world, gang(8, 1, 2))) == ["n003", "n004"]
+    world.set_dead_rails({"n001": 0, "n002": 0})
+    assert world.dead_rails == {}
+    assert nodes_of(world.topology, placed(world, gang(8, 1, 2))) == ["n001", "n002"]
+
+
+def test_a_rail_that_dies_is_priced_and_refused_where_rails_are_required() -> None:
+    world = world_with({}, leaves=1, nodes=3)
+    required, spec = gang(8, 1, 3, rails_required=True), gang(8, 1, 3)
+    before = placed(world, spec)
+    assert len(placed(world, required).pods) == 3
+    world.set_dead_rails({"n002": 1})
+    verdict = place(world.trial, required)
+    assert isinstance(verdict, NoFit)
+    assert verdict.set_aside == {"dead_rails": 1}
+    after = placed(world, spec)
+    assert after.predicted_s is not None
+    assert before.predicted_s is None or after.predicted_s > before.predicted_s
+    assert never_fits_in(world.emptied(), required) is None
+
+
+def test_rails_of_the_label_stay_dead_whatever_else_is_learnt() -> None:
+    world = world_with({"n001": "0"})
+    world.set_dead_rails({"n001": 1 << 5})
+    assert world.table.dead_rails == {0: 0b10_0001}
+    world.set_dead_rails({"n001": 0})
+    assert world.table.dead_rails == {0: 1}
+
+
+def test_dead_rails_stay_with_their_nodes_when_the_map_changes() -> None:
+    world = world_with({})
+    world.set_dead_rails({"n003": 2, "n999": 1, "n001": 1 << 60})
+    wider = world_with({}, leaves=3).topology
+    world.set_topology(wider)
+    assert world.table.dead_rails == {wider.node_index["n003"]: 2}
+    assert twin(world).table.dead_rails == world.table.dead_rails
+
+
+@given(
+    steps=st.lists(
+        st.dictionaries(st.sampled_from(["n001", "n002", "n005", "n006"]), st.integers(0, 255)),
+        max_size=4,
+    ),
+    required=st.booleans(),
+    half=st.booleans(),
+)
+@settings(max_examples=60, deadline=None)
+def test_rails_learnt_one_by_one_give_what_labels_would(
+    steps: list[dict[str, int]], required: bool, half: bool
+) -> None:
+    spec = gang(4 if half else 8, 1, 3, gpus_per_pod=4 if half else 8, rails_required=required)
+    world, dead = world_with({}), dict[str, int]()
+    for step in steps:
+        place(world.trial, spec)
+        world.set_dead_rails(step)
+        dead |= step
+    labels = {
+        name: "_".join(str(rail) for rail in range(8) if mask >> rail & 1)
+        for name, mask in dead.items()
+        if mask
+    }
+    assert place(world.trial, spec) == place(world_with(labels).trial, spec)

@@ -8,7 +8,7 @@ from scheduler.cluster.world import World
 from scheduler.model.job import JobSpec, ModelShape, ParallelSizes, Rule
 from scheduler.model.node import FabricLevel
 from scheduler.model.placement import Placement
-from scheduler.place.price import StepPrice
+from scheduler.place.price import NONE_DEAD, StepPrice
 from scheduler.place.spread import evened
 from tests.builders import make_tree, make_type
 from tests.core.gangs import count_by, gang, occupy, placed, preferred, required, spans
@@ -78,7 +78,7 @@ def test_the_prediction_is_in_the_answer_where_layouts_were_compared() -> None:
 
 def seconds(world: World, spec: JobSpec, found: Placement) -> float:
     price = StepPrice(spec, world.topology, world.topology.types[0], found.gpus_per_pod)
-    return price.seconds([pod.node_index for pod in found.pods], ())
+    return price.seconds([pod.node_index for pod in found.pods], (), NONE_DEAD)
 
 
 def test_a_gang_that_fits_a_leaf_lies_in_one_whatever_it_carries() -> None:
@@ -99,11 +99,12 @@ def test_equal_halves_beat_the_fewest_domains_in_the_largest() -> None:
 
 
 def test_a_search_that_is_cut_says_how_far_it_may_be_from_the_best() -> None:
-    """24 nodes on leaves with 7 free: dp groups of 3 lie in leaves, pp groups of 8 cannot."""
-    world = oversubscribed(make_tree_of(1, 4, 8))
-    for name in ("n001", "n009", "n017", "n025"):
-        occupy(world, name)
-    spec = gang(8, 8, 3, axis_weights={"pp": 4.0, "dp": 4.0})
+    """18 nodes on leaves of 5 free ones: not all groups of 3 and of 6 can lie in one each."""
+    world = oversubscribed(make_tree_of(1, 8, 8))
+    for leaf in range(8):
+        for node in range(3):
+            occupy(world, f"n{8 * leaf + node + 1:03}")
+    spec = gang(8, 6, 3, axis_weights={"pp": 4.0, "dp": 4.0})
     found = placed(world, spec)
     assert found.search == "bounded"
     assert found.gap is not None

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from scheduler.cluster.world import World
-from scheduler.place.price import StepPrice
+from scheduler.place.price import NONE_DEAD, StepPrice
 from tests.builders import make_cluster, make_node, make_topology, make_tree, make_type
 from tests.core.gangs import count_by, gang, nodes_of, occupy, placed, preferred, role, role_gang
 from tests.core.place.test_rank_map import oversubscribed
@@ -69,7 +69,9 @@ def test_no_order_of_any_nodes_is_faster_than_the_answer_that_says_exact(seed: i
     found = placed(world, spec)
     price = StepPrice(spec, world.topology, world.topology.types[0], 8)
     free = [n for n in range(12) if world.table.free[n] == 0xFF]
-    best = min(price.seconds(nodes, ()) for nodes in itertools.permutations(free, pp * dp))
-    ours = price.seconds([pod.node_index for pod in found.pods], ())
+    best = min(
+        price.seconds(nodes, (), NONE_DEAD) for nodes in itertools.permutations(free, pp * dp)
+    )
+    ours = price.seconds([pod.node_index for pod in found.pods], (), NONE_DEAD)
     assert found.search == "exact"
     assert ours <= best * 1.01

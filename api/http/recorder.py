@@ -1,0 +1,170 @@
+"""Notes figures over time, and counts what happened, in the process that decides.
+
+Every quarter of a minute one sample: what the overview says, how many events of each kind there
+were, how long gangs had waited that got a place. The samples are kept in the database, thinned with
+age; the counts go to the metrics.
+"""
+
+import threading
+import time
+
+from api.http.polling import overview
+from api.http.quality import Quality
+from api.http.service import Service
+from api.http.shapes import Shape
+from api.log import get_logger
+from api.store.events import current_revision
+from api.store.happenings import count_events, waits_of
+from api.store.ledger import audit_ledger
+from api.store.series import note
+from scheduler.cluster.world import World
+from scheduler.model.lifecycle import JobState
+
+log = get_logger(__name__)
+
+FIRST_S, SAMPLE_S = 2.0, 15.0
+
+AUDIT_S = 600.0
+"""Between two audits: one adds up all live pods, in a second or so for 10,000 nodes."""
+
+LOGGED = 10
+
+PLACED = (JobState.BOUND, JobState.RUNNING, JobState.EVICTING, JobState.RECOVERING)
+FAULTS = ("node.fault", "pod.fault")
+RESTARTS = ("job.restarting", "job.recovering")
+
+LEVELS_NOTED = 8
+"""Outermost levels with a figure of their own."""
+
+
+class Recorder:
+    """A thread that takes samples while this process leads."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._since = -1
+        self._audited_s: float | None = None
+        self.quality = Quality()
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="podyard-recorder", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Take no more samples; the one under way is finished."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join(5.0)
+            self._thread = None
+
+    def _run(self) -> None:
+        wait_s = FIRST_S
+        while not self._stopping.wait(wait_s):
+            wait_s = SAMPLE_S
+            runner = self._service.runner
+            if runner is None or not runner.is_leading:
+                # Whoever leads meanwhile counts what happens.
+                self._since = -1
+                continue
+            try:
+                self.sample()
+                self._audit_at_times()
+            except Exception:  # an edge: figures that are missing for a while do no harm
+                log.exception("sample_failed")
+
+    def sample(self) -> None:
+        """Take one sample now."""
+        service = self._service
+        self.quality.look(service)
+        found = overview(service)
+        figures = _figures(found) | self._happened()
+        oldest_s = service.reader.ask_if_free(_oldest_submission)
+        now_s = service.clock.now_s()
+        if oldest_s is not None:
+            figures["oldest_wait_s"] = max(0.0, now_s - oldest_s) if oldest_s >= 0 else 0.0
+        regret = self.quality.regret()
+        if regret is not None:
+            figures |= {"regret": regret.mean, "regret_max": regret.max}
+        service.metrics.show_quality(
+            None if regret is None else (regret.mean, regret.max),
+            {level: (found.mean, found.max) for level, found in self.quality.spread().items()},
+            self.quality.known,
+        )
+        note(service.database, figures, now_s=now_s)
+
+    def _audit_at_times(self) -> None:
+        if self._audited_s is None or time.monotonic() - self._audited_s >= AUDIT_S:
+            self.audit()
+            self._audited_s = time.monotonic()
+
+    def audit(self) -> None:
+        """Compare the ledger with the live pods; what is wrong is logged, and a metric."""
+        found = audit_ledger(self._service.database)
+        numbers = tuple(map(str, found.differences))
+        wrong = (*found.doubles, *numbers, *found.claim_faults, *found.standing_faults)
+        self._service.metrics.ledger_faults.set(len(wrong))
+        if wrong:
+            log.error("ledger_differs", faults=len(wrong), first=wrong[:LOGGED])
+
+    def _happened(self) -> dict[str, float]:
+        service, since = self._service, self._since
+        if since < 0:
+            # Nobody knows which events were counted before; the first sample begins from here.
+            self._since = current_revision(service.database)
+            return {}
+        until, kinds = count_events(service.database, since)
+        waits = waits_of(service.database, since, until)
+        self._since = until
+        service.metrics.count_events(kinds)
+        for wait in waits:
+            service.metrics.observe_wait(wait.queue, wait.seconds)
+        figures: dict[str, float] = {
+            "faults": sum(kinds.get(kind, 0) for kind in FAULTS),
+            "restarts": sum(kinds.get(kind, 0) for kind in RESTARTS),
+            "bound": kinds.get("job.bound", 0),
+            "submitted": kinds.get("job.submitted", 0),
+        }
+        if waits:
+            figures["wait_s"] = sum(wait.seconds for wait in waits) / len(waits)
+        runner = service.runner
+        if runner is not None and runner.stats.cycles:
+            figures |= {"decide_s": runner.stats.decide_s, "commit_s": runner.stats.commit_s}
+        return figures
+
+
+def _figures(found: Shape) -> dict[str, float]:
+    """The figures of an overview."""
+    gpus, nodes, jobs = _ints(found["gpus"]), _ints(found["nodes"]), _ints(found["jobs"])
+    waiting, levels, power = found["waiting"], found["levels"], found["power"]
+    usable = gpus["used"] + gpus["free"]
+    figures: dict[str, float] = {
+        "gpus_used": gpus["used"],
+        "gpus_free": gpus["free"],
+        "gpus_aside": gpus["aside"],
+        "gpus_claimed": float(str(found["claimed_gpus"])),
+        "utilisation": gpus["used"] / usable if usable else 0.0,
+        "nodes_aside": nodes["total"] - nodes["usable"],
+        "gangs_placed": sum(jobs.get(state, 0) for state in PLACED),
+    }
+    if isinstance(waiting, list):
+        figures["gangs_waiting"] = sum(entry["gangs"] for entry in waiting)
+        figures["gpus_wanted"] = sum(entry["gpus"] for entry in waiting)
+    if isinstance(levels, list):
+        for entry in levels[:LEVELS_NOTED]:
+            figures[f"fragmentation.{entry['level']}"] = entry["fragmentation"]
+    if isinstance(power, dict):
+        figures["power_kw"] = power["used_kw"]
+    return figures
+
+
+def _ints(found: object) -> dict[str, int]:
+    return dict(found) if isinstance(found, dict) else {}
+
+
+def _oldest_submission(world: World) -> float:
+    """When the gang was submitted that waits longest; -1 where none does."""
+    states = {JobState.PENDING, JobState.RESERVED}
+    times = (j.submitted_s for j in world.jobs.values() if j.state in states and not j.held)
+    return min(times, default=-1.0)

@@ -1,0 +1,1 @@
+"""The Kubernetes-style API: what `kubectl` speaks, over the same services as `/v1`."""

@@ -1,0 +1,1 @@
+"""Scheduler extenders: questions of foreign schedulers, answered by the placement engine."""

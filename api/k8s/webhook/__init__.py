@@ -1,0 +1,1 @@
+"""Volcano's admission webhook: AdmissionReview in, verdict and JSON patch out."""

@@ -1,0 +1,49 @@
+"""The routes of the webhook, at the paths of Volcano's own manager."""
+
+from functools import partial
+
+from fastapi import APIRouter, Request, Response
+from fastapi.concurrency import run_in_threadpool
+
+from api.k8s.volcano.look_site import read_site
+from api.k8s.webhook.hooks import HOOKS
+from api.k8s.webhook.review import BODY_BYTES_MAX, answer_review
+from api.schemas.reading import write_json
+from api.store.engine import Database
+
+CONTENT_TYPE = "application/json"
+
+
+def webhook_router(database: Database) -> APIRouter:
+    """One POST for each path; described by Kubernetes, not by this service's own description."""
+    router = APIRouter(include_in_schema=False)
+
+    def answer(path: str, body: bytes) -> bytes:
+        hook = HOOKS[path]
+        is_queue = hook.resource[2] == "queues"
+        site = partial(read_site, database, with_counts=is_queue)
+        return write_json(answer_review(hook, body, site))
+
+    async def review(request: Request) -> Response:
+        # What is not JSON by its type gets an empty answer, as Volcano's own manager gives it.
+        if request.headers.get("content-type") != CONTENT_TYPE:
+            return Response(status_code=200)
+        body = await limited_body(request, BODY_BYTES_MAX)
+        if body is None:
+            return Response(f"a review has at most {BODY_BYTES_MAX} bytes\n", status_code=413)
+        found = await run_in_threadpool(answer, request.url.path, body)
+        return Response(found, media_type=CONTENT_TYPE)
+
+    for path in HOOKS:
+        router.add_api_route(path, review, methods=["POST"], name=path.strip("/"))
+    return router
+
+
+async def limited_body(request: Request, bytes_max: int) -> bytes | None:
+    """The body, None if it is too large; no more than that is kept."""
+    read = bytearray()
+    async for chunk in request.stream():
+        read += chunk
+        if len(read) > bytes_max:
+            return None
+    return bytes(read)

@@ -1,0 +1,179 @@
+"""Tails of logs: somebody asks, the agent of the pod's node is told and sends it, once."""
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from api.store.engine import Database, Transaction
+from api.store.errors import Conflict, NotFound
+from api.store.pods import newest_pod
+from api.store.rows import AnyRow
+from api.store.tables import nodes
+from api.store.tables_agents import log_requests
+from api.store.views import PodView
+from scheduler.model.node import Health
+
+OPEN_MAX, OPEN_MAX_ALL = 32, 200
+"""Of one node, and of all; there is more to do than to read logs."""
+
+KEPT_S = 120.0
+"""How long a request is kept that nobody takes back; who waits has given up long before."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogRequest:
+    """A tail that is wanted.
+
+    Attributes:
+        process: Counts the processes of the pod: its local rank.
+        stream: `out` or `err`.
+    """
+
+    id: int
+    node: str
+    pod_uid: str
+    attempt: int
+    process: int
+    stream: str
+    tail_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which tail: of which process and stream, and how much of it.
+
+    Attributes:
+        attempt: None = the pod's present one.
+    """
+
+    process: int
+    stream: str
+    tail_bytes: int
+    attempt: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogAnswer:
+    """What the agent sent.
+
+    Attributes:
+        problem: Why there is nothing, in the agent's words; "" else.
+    """
+
+    content: bytes
+    problem: str
+
+
+def ask(db: Database, namespace: str, name: str, wanted: Wanted, *, now_s: float) -> LogRequest:
+    """Have the agent of a pod's node asked for a tail.
+
+    Raises:
+        NotFound: If there is no such pod.
+        Conflict: If nobody could answer: no agent, a silent one, too many requests already; or if
+            the pod has not come to that attempt.
+    """
+
+    def work(tx: Transaction) -> LogRequest:
+        pod = newest_pod(tx.connection, namespace, name)
+        _check(tx.connection, pod, wanted, now_s)
+        old = log_requests.c.asked_at < now_s - KEPT_S
+        tx.connection.execute(sa.delete(log_requests).where(old))
+        revision = tx.emit(
+            "pod.logs_read",
+            subject_kind="pod",
+            namespace=namespace,
+            name=name,
+            uid=pod.uid,
+            message=f"somebody reads std{wanted.stream} of process {wanted.process}",
+            body={"node": pod.node, "process": wanted.process, "stream": wanted.stream},
+        )
+        request = LogRequest(
+            revision,
+            pod.node,
+            pod.uid,
+            wanted.attempt or pod.attempt,
+            wanted.process,
+            wanted.stream,
+            wanted.tail_bytes,
+        )
+        row = {name: getattr(request, name) for name in LogRequest.__slots__}
+        tx.connection.execute(sa.insert(log_requests), row | {"asked_at": now_s})
+        return request
+
+    return db.grouped(work, now_s)
+
+
+def _check(connection: Connection, pod: PodView, wanted: Wanted, now_s: float) -> None:
+    columns = (nodes.c.has_agent, nodes.c.health)
+    row = connection.execute(sa.select(*columns).where(nodes.c.name == pod.node)).one_or_none()
+    if row is None or not row.has_agent:
+        where = f"'{pod.node}'" if pod.node else "of the pod"
+        raise Conflict("node", f"node {where} has no agent; whoever runs it has the logs")
+    if row.health in {Health.SUSPECT, Health.LOST}:
+        raise Conflict("node", f"the agent of node '{pod.node}' is silent; it keeps the logs")
+    if wanted.attempt is not None and wanted.attempt > pod.attempt:
+        raise Conflict(
+            "attempt",
+            f"attempt {wanted.attempt} is yet to come; the pod is in attempt {pod.attempt}",
+        )
+    waiting = sa.select(log_requests.c.node).where(log_requests.c.asked_at >= now_s - KEPT_S)
+    of_all = list(connection.execute(waiting).scalars())
+    if of_all.count(pod.node) >= OPEN_MAX or len(of_all) >= OPEN_MAX_ALL:
+        raise Conflict("node", f"{len(of_all)} readers wait for logs already; try again soon")
+
+
+def open_requests(connection: Connection, node: str, now_s: float) -> tuple[LogRequest, ...]:
+    """What is wanted of a node's agent and not answered yet."""
+    rows = connection.execute(_OPEN, {"node": node, "since": now_s - KEPT_S})
+    return tuple(_request(row) for row in rows)
+
+
+def answer(db: Database, node: str, id: int, content: bytes, problem: str, now_s: float) -> None:
+    """Take what an agent sends.
+
+    Raises:
+        NotFound: If nobody waits for it any more.
+    """
+    values = {"answered_at": now_s, "content": content, "problem": problem}
+    mine = (log_requests.c.id == id) & (log_requests.c.node == node)
+    with db.write_quietly() as connection:
+        done = connection.execute(sa.update(log_requests).where(mine).values(**values))
+        if done.rowcount == 0:
+            raise NotFound("log request", str(id))
+
+
+def answer_of(db: Database, id: int) -> LogAnswer | None:
+    """What came in answer to a request; None as long as nothing has.
+
+    Raises:
+        NotFound: If the request is not kept any more.
+    """
+    columns = (log_requests.c.answered_at, log_requests.c.content, log_requests.c.problem)
+    with db.read() as connection:
+        query = sa.select(*columns).where(log_requests.c.id == id)
+        row = connection.execute(query).one_or_none()
+    if row is None:
+        raise NotFound("log request", str(id))
+    return None if row.answered_at is None else LogAnswer(bytes(row.content), row.problem)
+
+
+def forget(db: Database, id: int) -> None:
+    """Take a request back, or let go of its answer."""
+    with db.write_quietly() as connection:
+        connection.execute(sa.delete(log_requests).where(log_requests.c.id == id))
+
+
+def _request(row: AnyRow) -> LogRequest:
+    return LogRequest(*(row._mapping[name] for name in LogRequest.__slots__))
+
+
+_OPEN = (
+    sa.select(log_requests)
+    .where(
+        log_requests.c.node == sa.bindparam("node"),
+        log_requests.c.answered_at.is_(None),
+        log_requests.c.asked_at >= sa.bindparam("since"),
+    )
+    .order_by(log_requests.c.id)
+)

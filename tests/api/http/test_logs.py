@@ -1,0 +1,119 @@
+"""Logs of pods: asked for by people, told to the agent of the node, sent by it."""
+
+import base64
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import httpx2
+import pytest
+
+from tests.api.http.yard import Json, Yard
+from tests.client.waiting import until
+
+PATH = "/v1/namespaces/default/pods/job-0/logs"
+BEAT: Json = {"session": "s1", "boot_id": "b1", "pods": []}
+
+
+@pytest.fixture
+def bound(yard: Yard) -> Yard:
+    """A service with one pod on `a1`, whose agent was heard."""
+    yard.load()
+    yard.submit(parallelism={"tp": 8}, nodes=["a1"], run={"command": ["true"]})
+    yard.cycle()
+    yard.ok("POST", "/v1/nodes/a1/heartbeat", BEAT)
+    return yard
+
+
+@pytest.fixture
+def readers() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(2) as threads:
+        yield threads
+
+
+def wanted(yard: Yard) -> list[Json]:
+    """What the agent of `a1` is asked for."""
+    found = yard.ok("POST", "/v1/nodes/a1/heartbeat", BEAT)["logs"]
+    assert isinstance(found, list)
+    return found
+
+
+def asked(yard: Yard, readers: ThreadPoolExecutor, query: str = "") -> Future[httpx2.Response]:
+    """A person that reads a log, once the agent could know."""
+    reading = readers.submit(yard.call, "GET", f"{PATH}?wait_s=30{query}")
+    until(lambda: wanted(yard))
+    return reading
+
+
+def send(yard: Yard, log: Json, text: bytes, problem: str = "") -> Json:
+    body = {"content": base64.b64encode(text).decode(), "problem": problem}
+    return yard.ok("POST", f"/v1/nodes/a1/logs/{log['id']}", body)
+
+
+def test_agent_is_told_what_is_wanted_and_what_it_sends_is_passed_on(
+    bound: Yard, readers: ThreadPoolExecutor
+) -> None:
+    reading = asked(bound, readers, "&process=3&stream=err&tail_bytes=100")
+    (log,) = wanted(bound)
+    (pod,) = bound.items("/v1/pods")
+    assert log == {
+        "id": log["id"],
+        "uid": pod["uid"],
+        "attempt": 1,
+        "process": 3,
+        "stream": "err",
+        "tail_bytes": 100,
+    }
+    assert send(bound, log, b"loss 2.3\xff\n")["bytes"] == 10
+    assert reading.result().json()["text"] == "loss 2.3\ufffd\n"
+    assert wanted(bound) == []
+
+
+def test_what_the_agent_has_no_log_of_is_refused_with_its_words(
+    bound: Yard, readers: ThreadPoolExecutor
+) -> None:
+    reading = asked(bound, readers)
+    (log,) = wanted(bound)
+    send(bound, log, b"", "its folder is gone")
+    answer = reading.result()
+    assert answer.status_code == 409
+    assert "node 'a1': its folder is gone" in answer.text
+
+
+def test_agent_that_does_not_answer_is_waited_for_in_vain(bound: Yard) -> None:
+    refused = bound.refused(409, "GET", f"{PATH}?wait_s=0.1")
+    assert "has not answered within 0.1 s" in refused["node"]
+    assert wanted(bound) == []
+    late = {"content": "", "problem": ""}
+    bound.refused(404, "POST", "/v1/nodes/a1/logs/1", late)
+
+
+def test_pod_on_a_node_without_an_agent_has_no_log(yard: Yard) -> None:
+    yard.load()
+    yard.submit(parallelism={"tp": 8}, nodes=["a1"])
+    yard.cycle()
+    assert "has no agent" in yard.refused(409, "GET", PATH)["node"]
+    assert "nothing" in yard.refused(404, "GET", PATH.replace("job-0", "nothing"))[""]
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("?tail_bytes=0", "tail_bytes"),
+        ("?tail_bytes=9999999", "tail_bytes"),
+        ("?stream=both", "stream"),
+        ("?process=-1", "process"),
+        ("?wait_s=100", "wait_s"),
+        ("?attempt=0", "attempt"),
+    ],
+)
+def test_wrong_question_names_its_field(any_yard: Yard, query: str, field: str) -> None:
+    assert list(any_yard.refused(422, "GET", PATH + query)) == [field]
+
+
+def test_attempt_that_is_yet_to_come_has_no_log(bound: Yard) -> None:
+    assert "yet to come" in bound.refused(409, "GET", f"{PATH}?attempt=2")["attempt"]
+
+
+def test_content_that_is_no_base64_is_refused(any_yard: Yard) -> None:
+    body = {"content": "not base 64!", "problem": ""}
+    assert list(any_yard.refused(422, "POST", "/v1/nodes/a1/logs/1", body)) == ["content"]
