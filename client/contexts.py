@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import yaml
-
 from client.errors import InputError
 
 FILE = "contexts.yaml"
@@ -81,6 +79,8 @@ def load_contexts() -> Contexts:
         return Contexts()
     except (OSError, UnicodeDecodeError) as error:
         raise BadContexts(f"cannot read {path}: {error}") from None
+    import yaml  # not at the start: most commands run without a file
+
     try:
         found = yaml.safe_load(text)
         return _contexts({} if found is None else found)
@@ -94,6 +94,8 @@ def save_contexts(contexts: Contexts) -> None:
     Raises:
         BadContexts: If it cannot be written.
     """
+    import yaml
+
     path = contexts_file()
     body = {
         "current": contexts.current,
