@@ -1,6 +1,5 @@
 """`yardctl queue`: make, change and delete queues."""
 
-from collections.abc import Mapping
 from typing import Annotated
 
 import typer
@@ -85,16 +84,18 @@ def create(
 ) -> None:
     """Make a queue."""
     session = open_session(ctx, server=server, output=output)
-    numbers = {
-        "quota_gpus": quota,
-        "limit_gpus": limit,
-        "max_priority": max_priority,
-        "max_pending": max_pending,
-    }
-    models = {"quota_by_model": quota_of, "limit_by_model": limit_of}
-    fields = _fields(parent, numbers, models, weight, namespaces)
-    if closed is not None:
-        fields["closed"] = closed
+    fields = _fields(
+        parent=parent,
+        quota=quota,
+        limit=limit,
+        quota_of=quota_of,
+        limit_of=limit_of,
+        max_priority=max_priority,
+        max_pending=max_pending,
+        weight=weight,
+        namespaces=namespaces,
+        closed=closed,
+    )
     _tell(session, session.client.create_queue({"name": name} | fields), "created")
 
 
@@ -118,16 +119,18 @@ def change(
 ) -> None:
     """Change what is given; the rest stays. --quota-of and --limit-of replace all of their kind."""
     session = open_session(ctx, server=server, output=output)
-    numbers = {
-        "quota_gpus": quota,
-        "limit_gpus": limit,
-        "max_priority": max_priority,
-        "max_pending": max_pending,
-    }
-    models = {"quota_by_model": quota_of, "limit_by_model": limit_of}
-    fields = _fields(parent, numbers, models, weight, namespaces)
-    if closed is not None:
-        fields["closed"] = closed
+    fields = _fields(
+        parent=parent,
+        quota=quota,
+        limit=limit,
+        quota_of=quota_of,
+        limit_of=limit_of,
+        max_priority=max_priority,
+        max_pending=max_pending,
+        weight=weight,
+        namespaces=namespaces,
+        closed=closed,
+    )
     if not fields:
         raise typer.BadParameter("say what to change; see yardctl queue set --help")
     _tell(session, session.client.change_queue(name, fields), "changed")
@@ -157,13 +160,26 @@ def delete(
 
 
 def _fields(
+    *,
     parent: str | None,
-    numbers: Mapping[str, str | None],
-    models: Mapping[str, list[str] | None],
+    quota: str | None,
+    limit: str | None,
+    quota_of: list[str] | None,
+    limit_of: list[str] | None,
+    max_priority: str | None,
+    max_pending: str | None,
     weight: float | None,
     namespaces: str | None,
+    closed: bool | None,
 ) -> dict[str, object]:
     """The fields of a request that options stand for."""
+    numbers = {
+        "quota_gpus": quota,
+        "limit_gpus": limit,
+        "max_priority": max_priority,
+        "max_pending": max_pending,
+    }
+    models = {"quota_by_model": quota_of, "limit_by_model": limit_of}
     fields: dict[str, object] = {}
     if parent is not None:
         fields["parent"] = None if parent == NONE else parent
@@ -178,6 +194,8 @@ def _fields(
     if namespaces is not None:
         names = [] if namespaces == NONE else [name.strip() for name in namespaces.split(",")]
         fields["namespaces"] = names
+    if closed is not None:
+        fields["closed"] = closed
     return fields
 
 
