@@ -4,6 +4,8 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+# Apart, as what audits is no part of what is audited.
+AUDIT := $(VENV)/audit
 
 # Test processes. Two is what the smallest supported machine has.
 JOBS ?= 2
@@ -33,6 +35,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 		|| { echo "cannot make $(VENV); on Debian: apt-get install python3-venv" >&2; exit 1; }
 	@echo "installing into $(VENV) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
+	@$(BIN)/python -m compileall -q api client scheduler # a service starts in half the time then
 	@touch $@
 
 .PHONY: demo
@@ -53,6 +56,10 @@ test-all: $(INSTALLED) ## the same and the slow suites
 .PHONY: soak
 soak: $(INSTALLED) ## 10^6 simulated steps of storms; SOAK_ARGS="--part 0 --of 10" runs a part of them
 	$(BIN)/python -m tests.simulation.soak $(SOAK_ARGS)
+
+.PHONY: soak-service
+soak-service: $(INSTALLED) ## 2,000 played histories of the service; SOAK_ARGS="--part 0 --of 10" runs a part
+	$(BIN)/python -m tests.simulation.service.soak $(SOAK_ARGS)
 
 .PHONY: check
 check: check-format check-lint check-types check-imports check-tidy check-files ## format, lint, types, imports, tidy
@@ -83,6 +90,16 @@ check-files: $(INSTALLED)
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml
 	$(BIN)/hadolint Dockerfile
 	$(BIN)/shellcheck .ci/run
+
+.PHONY: audit
+audit: ## known holes in the pinned dependencies, asked of PyPI; needs the network, so no part of check
+	@test -x $(AUDIT)/bin/pip-audit || { $(PYTHON) -m venv $(AUDIT) && \
+		$(AUDIT)/bin/python -m pip install --quiet --disable-pip-version-check pip-audit==2.10.1; }
+	$(AUDIT)/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip --strict
+
+.PHONY: reference
+reference: $(INSTALLED) ## write the pages of docs/ that are made from the code
+	$(BIN)/python -m tests.tidy.reference
 
 .PHONY: format
 format: $(INSTALLED) ## rewrite the code as the formatter and the linter's safe fixes want it

@@ -15,6 +15,9 @@ import typer
 
 from api.settings import Role, Settings, read_settings
 from api.store.errors import StartupError
+from api.tokens import app as token_app
+from api.tracing import TracingError, traced
+from api.transfer.commands import add_commands
 from scheduler.policy import PolicyError
 
 if TYPE_CHECKING:
@@ -60,6 +63,17 @@ def serve(
     ] = None,
     tls_cert: Annotated[str | None, typer.Option(help="Certificate chain, PEM.")] = None,
     tls_key: Annotated[str | None, typer.Option(help="Its private key, PEM.")] = None,
+    tls_client_ca: Annotated[
+        str | None, typer.Option(help="Authority of agents' certificates, PEM.")
+    ] = None,
+    auth: Annotated[
+        str | None, typer.Option(help="auto (once there was a token), required or off.")
+    ] = None,
+    oidc_issuer: Annotated[str | None, typer.Option(help="Identity provider, https://...")] = None,
+    oidc_audience: Annotated[str | None, typer.Option(help="Of its tokens for here.")] = None,
+    oidc_jwks_file: Annotated[str | None, typer.Option(help="Its keys.")] = None,
+    oidc_jwks_url: Annotated[str | None, typer.Option(help="Where its keys are.")] = None,
+    oidc_roles_file: Annotated[str | None, typer.Option(help="Who of it may do what.")] = None,
     log_format: Annotated[str | None, typer.Option(help="auto, text or json.")] = None,
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Listen beyond this machine though without tokens.")
@@ -77,12 +91,19 @@ def serve(
         "clock": clock,
         "tls_cert": tls_cert,
         "tls_key": tls_key,
+        "tls_client_ca": tls_client_ca,
+        "auth": auth,
+        "oidc_issuer": oidc_issuer,
+        "oidc_audience": oidc_audience,
+        "oidc_jwks_file": oidc_jwks_file,
+        "oidc_jwks_url": oidc_jwks_url,
+        "oidc_roles_file": oidc_roles_file,
         "log_format": log_format,
         "insecure": insecure or None,
     }
     try:
         _serve(_settings(given), migrate_first=migrate_first)
-    except StartupError as error:
+    except (StartupError, TracingError) as error:
         _fail(str(error))
 
 
@@ -92,7 +113,7 @@ def migrate(
     to: Annotated[str, typer.Option(help="Version; `base` empties the database.")] = "head",
 ) -> None:
     """Bring a database to this program's schema."""
-    from api.store.schema import known_versions
+    from api.store.schema import Standing, known_versions, standing_of
     from api.store.schema import migrate as run
 
     settings = _settings({"database_url": database_url})
@@ -100,9 +121,14 @@ def migrate(
         _fail(f"there is no version '{to}'; there are base, {', '.join(known_versions())}, head")
     try:
         run(settings.database_url, to)
+        is_newer = to != "base" and standing_of(settings.database_url) is Standing.NEWER
     except StartupError as error:
         _fail(str(error))
-    typer.echo(f"the database is at {known_versions()[-1] if to == 'head' else to}")
+    head = known_versions()[-1]
+    if is_newer:
+        typer.echo(f"the database is newer than {head}, and this program may use it as it is")
+    else:
+        typer.echo(f"the database is at {head if to == 'head' else to}")
 
 
 @app.command()
@@ -110,10 +136,14 @@ def doctor(
     database_url: DatabaseUrl = None,
     *,
     fix: Annotated[
-        bool, typer.Option("--fix", help="Put right what follows from live pods; they stay.")
+        bool, typer.Option("--fix", help="Put right what follows from pods and the log.")
     ] = False,
 ) -> None:
-    """Compare the ledger with live pods, claims, and nodes with faults; status 1 if they differ."""
+    """Compare the ledger with live pods, these with the decision log; claims, nodes with faults.
+
+    Status 1 if anything differs.
+    """
+    from api.loop.promised import promised_by_log
     from api.store.ledger import audit_ledger
     from api.store.mending import advice, mend
     from api.store.schema import check_file, open_database
@@ -121,13 +151,13 @@ def doctor(
     try:
         with closing(open_database(_settings({"database_url": database_url}).database_url)) as db:
             check_file(db)
-            for line in mend(db, now_s=time.time()) if fix else ():
+            promised = promised_by_log(db)
+            for line in mend(db, now_s=time.time(), promised=promised) if fix else ():
                 typer.echo(f"mended: {line}")
-            audit = audit_ledger(db)
+            audit = audit_ledger(db, promised)
     except StartupError as error:
         _fail(str(error))
-    wrong = (*audit.claim_faults, *audit.standing_faults)
-    for line in (*audit.doubles, *map(str, audit.differences), *wrong):
+    for line in audit.lines:
         typer.echo(line)
     verdict = "the ledger agrees" if audit.is_clean else "the ledger differs"
     typer.echo(
@@ -136,7 +166,7 @@ def doctor(
     )
     if audit.is_clean:
         return
-    for line in advice(audit) if fix else ("podyard doctor --fix mends what follows from pods",):
+    for line in advice(audit) if fix else ("podyard doctor --fix mends what it can",):
         typer.echo(f"then: {line}")
     raise typer.Exit(1)
 
@@ -240,6 +270,10 @@ def version() -> None:
     typer.echo(f"podyard {found}, schema {known_versions()[-1]}")
 
 
+add_commands(app)
+app.add_typer(token_app)
+
+
 def main() -> None:
     """Entry point of the `podyard` script."""
     app()
@@ -265,16 +299,18 @@ def _settings(given: Mapping[str, object]) -> Settings:
 def _serve(settings: Settings, *, migrate_first: bool) -> None:
     # Code and what it builds at start are there to stay: not worth a collection while they come.
     gc.disable()
+    from api.http.gating import check_exposed, check_files
     from api.log import configure_logs, get_logger
     from api.main import create_app
     from api.metrics import Metrics
 
-    _check_exposure(settings)
+    check_files(settings)
     with (
         closing(_listen(settings)) as listener,
         closing(_open(settings, migrate_first=migrate_first)) as database,
     ):
         configure_logs(settings.log_format, settings.log_level)
+        check_exposed(settings, database)
         clock, metrics = _clock(settings, database), Metrics()
         runner = _runner(settings, database, clock, metrics)
         get_logger(__name__).info(
@@ -285,28 +321,10 @@ def _serve(settings: Settings, *, migrate_first: bool) -> None:
             clock=settings.clock,
         )
         served = create_app(settings, database, clock, runner, metrics)
-        gc.freeze()
-        gc.enable()
-        _run(served, settings, listener)
-
-
-def _check_exposure(settings: Settings) -> None:
-    if not settings.is_loopback and not settings.insecure:
-        raise StartupError(
-            f"'{settings.host}' can be reached from other machines and there are no tokens yet: "
-            "listen on 127.0.0.1, or say --insecure"
-        )
-    from api.hooks.configured import sender_by
-
-    try:
-        sender_by(settings)
-    except ValueError as error:
-        raise StartupError(str(error)) from None
-    for path in (settings.tls_cert, settings.tls_key):
-        if path is not None and not Path(path).is_file():
-            raise StartupError(f"the file '{path}' for TLS does not exist")
-    if (settings.tls_cert is None) != (settings.tls_key is None):
-        raise StartupError("TLS needs both a certificate and a key")
+        with traced(settings.otel_endpoint):
+            gc.freeze()
+            gc.enable()
+            _run(served, settings, listener)
 
 
 def _listen(settings: Settings) -> socket.socket:
@@ -328,9 +346,9 @@ def _open(settings: Settings, *, migrate_first: bool) -> "Database":
 
     url = settings.database_url
     is_sqlite = url.startswith("sqlite")
-    if (is_sqlite or migrate_first) and standing_of(url) is not Standing.CURRENT:
+    if (is_sqlite or migrate_first) and standing_of(url) in {Standing.EMPTY, Standing.OLDER}:
         migrate(url)
-    return open_database(url)
+    return open_database(url, settings.database_connections)
 
 
 def _clock(settings: Settings, database: "Database") -> "Clock":
@@ -366,6 +384,7 @@ def _runner(
         clock,
         metrics=metrics,
         event_history=settings.event_history,
+        job_history_s=settings.job_history_s,
         decisions=log,
         outbox=outbox,
     )
@@ -394,9 +413,17 @@ def _outbox(
 def _run(asgi: "FastAPI", settings: Settings, listener: socket.socket) -> None:
     import uvicorn
 
+    from api.http.certificates import client_certificates
+    from api.http.connection import Limits, bounded, room_for
     from api.http.serving import Server
 
     sys.setswitchinterval(SWITCH_S)
+    limits = Limits(
+        room_for(settings.connections_max), settings.head_timeout_s, settings.body_timeout_s
+    )
+    options = client_certificates(settings.tls_client_ca)
+    # It knows of certificates as well.
+    options["http"] = bounded(limits)
     config = uvicorn.Config(
         asgi,
         log_config=None,
@@ -407,6 +434,7 @@ def _run(asgi: "FastAPI", settings: Settings, listener: socket.socket) -> None:
         timeout_keep_alive=30,
         ssl_certfile=settings.tls_cert,
         ssl_keyfile=settings.tls_key,
+        **options,
         server_header=False,
     )
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -23,7 +23,13 @@ def configure_logs(log_format: LogFormat = "auto", level: str = "info") -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     last: list[structlog.typing.Processor] = (
-        [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        [
+            _printable,
+            # Without local variables, which may be somebody's secrets.
+            structlog.dev.ConsoleRenderer(
+                colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+            ),
+        ]
         if as_text
         else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     )
@@ -55,6 +61,16 @@ def get_logger(name: str) -> structlog.stdlib.BoundLogger:
     """A logger; `log.info("gang_bound", job_id=..., node_count=...)`."""
     logger: structlog.stdlib.BoundLogger = structlog.stdlib.get_logger(name)
     return logger
+
+
+def _printable(
+    _logger: object, _name: str, event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    """Control characters as they are written in Python: a text from outside begins no line here."""
+    for key, value in event.items():
+        if isinstance(value, str) and not value.isprintable():
+            event[key] = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in value)
+    return event
 
 
 log = get_logger("podyard")

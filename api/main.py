@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from fastapi import APIRouter, FastAPI
 from fastapi.concurrency import run_in_threadpool
@@ -13,7 +14,9 @@ from api.clock import Clock
 from api.dashboard.page import add_dashboard
 from api.hooks.configured import allowed_by
 from api.http import (
+    audit,
     batch,
+    breaker,
     cluster,
     control,
     draining,
@@ -27,6 +30,7 @@ from api.http import (
     hooks,
     inventory,
     jobs,
+    login,
     logs,
     nodes,
     pods,
@@ -39,16 +43,21 @@ from api.http import (
     watch,
     whatif,
 )
+from api.http.authenticate import Authenticate
 from api.http.docs_page import add_docs_page
 from api.http.echo import EchoHeartbeats
 from api.http.errors import add_error_handlers
+from api.http.express import Express
 from api.http.feed import Feed
+from api.http.gating import gate_by
 from api.http.glimpse import Glimpse
 from api.http.guard import Guard
 from api.http.observe import Observe
 from api.http.openapi import describe
+from api.http.patience import Patience
 from api.http.reader import Reader
 from api.http.recorder import Recorder
+from api.http.rights import TABLE
 from api.http.service import Service
 from api.http.sight import Sight
 from api.http.waiters import JobWaiters
@@ -57,6 +66,7 @@ from api.k8s.face import Face, error_response
 from api.k8s.kinds import Parts
 from api.k8s.registry import registry
 from api.k8s.request import is_face
+from api.k8s.rights import asked_of
 from api.k8s.volcano.lifecycle import Lifecycle
 from api.k8s.webhook.routes import webhook_router
 from api.loop.runner import Runner
@@ -79,6 +89,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     faults.router,
     draining.router,
     spares.router,
+    breaker.router,
     heartbeat.router,
     cluster.router,
     polling.router,
@@ -92,6 +103,8 @@ ROUTERS: tuple[APIRouter, ...] = (
     watch.router,
     policy.router,
     health.router,
+    login.router,
+    audit.router,
 )
 
 
@@ -127,6 +140,7 @@ def create_app(
         waiters=JobWaiters(database),
         feed=Feed(database),
         leases=leases,
+        gate=gate_by(settings, database, clock),
     )
     if runner is not None:
         runner.silence = Silence(leases)
@@ -146,7 +160,15 @@ def create_app(
     add_dashboard(app)
     add_error_handlers(app)
     app.openapi = describe(app, ROUTERS)  # type: ignore[method-assign]  # FastAPI's documented way
-    app.add_middleware(EchoHeartbeats, leases=leases, clock=clock)
+    _add_layers(app, service, metrics)
+    return app
+
+
+def _add_layers(app: FastAPI, service: Service, metrics: Metrics) -> None:
+    """What requests pass before they come to a route; the last one added is the outermost."""
+    settings, database, clock = service.settings, service.database, service.clock
+    app.add_middleware(Express, service=service)
+    app.add_middleware(EchoHeartbeats, leases=service.leases, clock=clock)
     app.add_middleware(
         Face,
         parts=Parts(database, clock, service.door),
@@ -155,13 +177,25 @@ def create_app(
     )
     app.add_middleware(Glimpse, sight=service.sight)
     app.add_middleware(
+        Authenticate,
+        gate=service.gate,
+        table=TABLE,
+        clock=clock,
+        metrics=metrics,
+        faces=(partial(asked_of, registry()),),
+        answers={is_face: error_response},
+    )
+    app.add_middleware(
         Guard,
         is_loopback=settings.is_loopback,
         inventory_bytes_max=settings.body_bytes_max,
         answers={is_face: error_response},
     )
+    if database.listener is not None:
+        app.add_middleware(
+            Patience, is_silent=lambda: database.is_silent, answers={is_face: error_response}
+        )
     app.add_middleware(Observe, metrics=metrics)
-    return app
 
 
 @asynccontextmanager
@@ -169,6 +203,9 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     service: Service = app.state.service
     recorder = Recorder(service)
     lifecycle = Lifecycle(service.database, service.clock)
+    if service.database.listener is not None:
+        service.database.listener.start()
+    await run_in_threadpool(service.gate.start)
     if service.runner is not None:
         await run_in_threadpool(service.runner.start)
         recorder.start()
@@ -178,11 +215,13 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     finally:
         await run_in_threadpool(recorder.stop)
         await run_in_threadpool(lifecycle.stop)
+        await run_in_threadpool(service.sight.close)
         await service.feed.stop()
         await run_in_threadpool(service.waiters.close)
         if service.runner is not None:
             await run_in_threadpool(service.runner.stop)
         await run_in_threadpool(service.leases.close)
+        await run_in_threadpool(service.gate.stop)
 
 
 def _name_of(route: APIRoute) -> str:

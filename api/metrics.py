@@ -58,9 +58,11 @@ class Metrics:
         deliveries_pending: Messages to hooks that are still to be delivered.
         paused: 1 while nothing new is placed.
         failures: Turns of the leader that ended in an exception.
+        refused: Requests turned away, by `why`: `unauthenticated`, `forbidden`, `too_fast`.
         database_up: Whether the database answered just now, and `database_read`: in what time.
         watchers: Streams of events that are open here.
         ledger_faults: What the last audit found wrong; the leader looks every ten minutes.
+        parts_aside: Nodes and gangs where nothing new happens, as the audit found them wrong.
     """
 
     def __init__(self) -> None:
@@ -137,6 +139,12 @@ class Metrics:
         self.failures = Counter(
             "podyard_runner_failures", "Turns of the leader that failed.", registry=self.registry
         )
+        self.refused = Counter(
+            "podyard_requests_refused",
+            "Requests turned away for who sent them.",
+            ("why",),
+            registry=self.registry,
+        )
         self.regret = self._gauge(
             "podyard_gang_regret_ratio",
             "Predicted time between nodes over that of the best place, of gangs in their place.",
@@ -172,6 +180,9 @@ class Metrics:
             "podyard_hook_deliveries_pending", "Messages to hooks that are to be delivered."
         )
         self.paused = self._gauge("podyard_scheduler_paused", "1 while nothing new is placed.")
+        self.breaker = self._gauge(
+            "podyard_breaker_open", "1 while lost members are not moved, as too much failed."
+        )
         self.database_up = self._gauge("podyard_database_up", "1 if the database answered.")
         self.database_read = self._gauge(
             "podyard_database_read_seconds", "Time of a read of one row, just now."
@@ -179,6 +190,9 @@ class Metrics:
         self.watchers = self._gauge("podyard_watchers", "Streams of events that are open.")
         self.ledger_faults = self._gauge(
             "podyard_ledger_faults", "What the last audit of the ledger found wrong."
+        )
+        self.parts_aside = self._gauge(
+            "podyard_parts_aside", "Nodes and gangs that the last audit has set aside."
         )
 
     def _gauge(self, name: str, meaning: str, *labels: str) -> Gauge:

@@ -36,6 +36,12 @@ KINDS: Mapping[str, Kind] = {
     "ForeignHost": Kind(421, "foreign-host", "The request was meant for another host"),
     "ForeignOrigin": Kind(403, "foreign-origin", "The request was sent by a page of another site"),
     "BadRequest": Kind(400, "bad-request", "The request cannot be read"),
+    # Said of the caller.
+    "Unauthenticated": Kind(401, "unauthenticated", "The service does not know who you are"),
+    "Forbidden": Kind(403, "forbidden", "You may not do this"),
+    "KeysUnavailable": Kind(503, "keys-unavailable", "Nobody can be known now; try again"),
+    "AuditBehind": Kind(503, "audit-behind", "What is done could not be written down; try again"),
+    "TooFast": Kind(429, "too-fast", "The caller asks too often; try again later"),
     # Said by the core.
     "NeverFits": Kind(422, "never-fits", "The job can never be placed on this cluster"),
     "JobError": Kind(422, "invalid-job", "The job contradicts itself or the cluster"),
@@ -56,6 +62,7 @@ KINDS: Mapping[str, Kind] = {
     "OperationalError": Kind(
         503, "database-unavailable", "The database does not answer; try again"
     ),
+    "DatabaseSilent": Kind(503, "database-unavailable", "The database does not answer; try again"),
     "TimeoutError": Kind(503, "busy", "The service is too busy; try again"),
     "DataError": Kind(400, "unstorable", "A value that the database cannot hold"),
     "TooSlow": Kind(503, "too-slow", "The reader does not keep up; come back"),

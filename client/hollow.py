@@ -7,16 +7,18 @@ import random
 import signal
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from client.access import Access, access_of
 from client.agent_node import NODE
 from client.errors import InputError
 from client.http import Client
+from client.showing import auth_of, verify_of
 from client.transport import CONNECT_TIMEOUT_S, server_address
 
 GPUS = 8
@@ -127,8 +129,17 @@ class HollowNode:
         pods = [self._word(run) for run in sorted(self.pods)]
         return {"session": self.session, "boot_id": self.session, "pods": pods}
 
-    def heard(self, desired: list[Mapping[str, object]], now: float) -> None:
-        """Act on the answer to a heartbeat: start and stop pods."""
+    def heard(
+        self,
+        desired: list[Mapping[str, object]],
+        now: float,
+        stopping: Iterable[Mapping[str, object]] = (),
+    ) -> None:
+        """Act on the answer to a heartbeat: start and stop pods.
+
+        Args:
+            stopping: What is to stop and was not told of; what is not here has stopped.
+        """
         self.pods = {run: pod for run, pod in self.pods.items() if pod.state not in ENDED}
         wanted = {(str(d["uid"]), int(str(d["attempt"]))): str(d["job"]) for d in desired}
         for run in sorted(wanted.keys() - self.pods.keys()):
@@ -139,6 +150,9 @@ class HollowNode:
             if pod.will_be != "stopped":
                 pod.state, pod.will_be = "terminating", "stopped"
                 pod.ends_at = now + self._script.stop_s
+        for word in stopping:
+            run = (str(word["uid"]), int(str(word["attempt"])))
+            self.pods.setdefault(run, Pod("stopped", now, 0, "stopped"))
 
     def next_s(self, now: float, asked_s: float) -> float:
         """Until the next heartbeat: when something ends, or when the service asks for it."""
@@ -165,12 +179,14 @@ def play(given: argparse.Namespace) -> None:
     if given.faults_per_day:
         by_chance = chance_faults(names, given.faults_per_day, given.repair_s, given.seed)
         script = replace(script, faults=(*script.faults, *by_chance))
-    with Client(given.server) as client:
+    access = access_of(given)
+    with Client(given.server, access=access) as client:
         levels = list(client.topology()["levels"])
         content = inventory(names, levels, given.gpus or GPUS, given.gpu)
         client.import_inventory(json.dumps(content).encode(), format="podyard")
     sys.stderr.write(f"podyard-agent: plays {len(names)} nodes at {given.server}\n")
-    asyncio.run(_play(given.server, [HollowNode(name, script) for name in names], given.every))
+    nodes = [HollowNode(name, script) for name in names]
+    asyncio.run(_play(given.server, access, nodes, given.every))
 
 
 def chance_faults(names: list[str], per_day: float, repair_s: float, seed: int) -> list[Fault]:
@@ -230,12 +246,17 @@ def _fault(of: dict[str, Any]) -> Fault:
     return Fault(**{**of, "gpus": tuple(of.get("gpus", ()))})
 
 
-async def _play(server: str, nodes: list[HollowNode], every_s: float) -> None:
+async def _play(server: str, access: Access, nodes: list[HollowNode], every_s: float) -> None:
     loop = asyncio.get_running_loop()
     limits = httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
     timeout = httpx.Timeout(TIMEOUT_S, connect=CONNECT_TIMEOUT_S, pool=None)
     async with httpx.AsyncClient(
-        base_url=server_address(server), limits=limits, timeout=timeout, trust_env=False
+        base_url=server_address(server),
+        limits=limits,
+        timeout=timeout,
+        trust_env=False,
+        auth=auth_of(access),
+        verify=verify_of(access),
     ) as http:
         began = loop.time()
         # The client's own line of waiting requests is slow when it is long.
@@ -298,5 +319,5 @@ async def _beat(http: httpx.AsyncClient, node: HollowNode, every_s: float, now: 
     except httpx.HTTPError as error:
         sys.stderr.write(f"podyard-agent: {node.name}: {error}\n")
         return min(AWAY_S, every_s)
-    node.heard(answer["desired"], now)
+    node.heard(answer["desired"], now, answer.get("stopping", ()))
     return node.next_s(now, min(float(answer["next_s"]), every_s))

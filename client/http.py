@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Literal, Self, cast
 
+from client.access import Access
 from client.calls import PAGE_ITEMS, Pages, items_of, job_path, json_body, path_of, revision_of
 from client.errors import ClientError, WaitedInVain
 from client.keeping import Keeping
@@ -38,7 +39,7 @@ Until = Literal["bound", "running", "finished"]
 
 _NOT_PLACED = frozenset({"pending", "reserved", "suspended"})
 _NOT_ENDED = _NOT_PLACED | {"bound", "running", "recovering", "evicting"}
-_TOO_EARLY: Mapping[Until, frozenset[str]] = {
+TOO_EARLY: Mapping[Until, frozenset[str]] = {
     "bound": _NOT_PLACED,
     "running": _NOT_PLACED | {"bound"},
     "finished": _NOT_ENDED,
@@ -61,12 +62,24 @@ class Client(Keeping, Tending):
         timeout_s: float = 30.0,
         token: str | None = None,
         *,
+        verify: str | None = None,
+        cert: tuple[str, str] | None = None,
+        access: Access | None = None,
         retry: Retry | None = None,
         sleep: Callable[[float], None] | None = None,
     ) -> None:
+        """Prepare to talk to a service.
+
+        Args:
+            verify: File with the authority of the service's certificate.
+            cert: Files of a certificate to show, and of its key; "" = in the same.
+            access: All of that at once, and tokens in files.
+        """
+        cert_file, key_file = cert or ("", "")
+        shown = access or Access(token or "", "", verify or "", cert_file, key_file)
         self.sleep = sleep or time.sleep
         self._transport = Transport(
-            base_url, timeout_s=timeout_s, token=token, retry=retry or Retry(), sleep=self.sleep
+            base_url, timeout_s=timeout_s, access=shown, retry=retry or Retry(), sleep=self.sleep
         )
 
     def close(self) -> None:
@@ -251,7 +264,7 @@ class Client(Keeping, Tending):
             query: Query = {"wait": until, "timeout_s": chunk_s}
             call = Call("GET", job_path(namespace, name), query, repeatable=True, wait_s=chunk_s)
             job = cast(Job, self._object(call))
-            if job.get("state") not in _TOO_EARLY[until]:
+            if job.get("state") not in TOO_EARLY[until]:
                 return job
             now_s = time.monotonic()
             if now_s >= deadline_s or chunk_s == 0:

@@ -7,9 +7,9 @@ class Waits(TypedDict):
     reason: str
     gangs: int
     gpus: int
-    job: str
+    job: str | None
     message: str
-    since: str
+    since: str | None
 
 
 class Start(TypedDict):

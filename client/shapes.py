@@ -66,6 +66,7 @@ class Job(TypedDict, total=False):
     finished_at: str | None
     expected_start: str | None
     held: bool
+    mismatch: str
     evicting: Evicting | None
     recovering: dict[str, object] | None
     crashes: int
@@ -103,6 +104,7 @@ class Claim(TypedDict, total=False):
     why: str
     job: str | None
     reservation: str | None
+    pool: str | None
     node: str
     gpus: list[int]
     starts_at: str | None
@@ -185,6 +187,7 @@ class Node(TypedDict, total=False):
     faults: list[dict[str, object]]
     lemon: bool
     quarantined_until: str | None
+    mismatch: str
     fenced: bool
     cordoned: Cordon | None
     draining: dict[str, object] | None

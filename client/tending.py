@@ -3,7 +3,8 @@
 from typing import cast
 
 from client.calls import Calls, Pages, items_of, json_body, path_of
-from client.fault_shapes import Drained, Fault, Spares
+from client.fault_shapes import Breaker, Drained, Fault, Spares
+from client.security_shapes import AuditEntry, WhoAmI
 from client.shapes import Body, Node
 from client.transport import Call
 
@@ -16,7 +17,29 @@ def _set_path(which: Set, verb: str) -> str:
 
 
 class Tending(Calls):
-    """Faults, drains and fences."""
+    """Faults, drains and fences; who one is, and who did what."""
+
+    def whoami(self) -> WhoAmI:
+        """Who the service takes the caller for."""
+        return cast(WhoAmI, self._get("/v1/whoami"))
+
+    def audit(
+        self,
+        *,
+        actor: str | None = None,
+        since: str | None = None,
+        path: str | None = None,
+        outcome: str | None = None,
+    ) -> Pages[AuditEntry]:
+        """The audit log, newest first.
+
+        Args:
+            since: A time, as in `2026-12-01T10:00:00Z`.
+            path: What paths begin with.
+            outcome: `done` or `refused`.
+        """
+        wanted = {"actor": actor, "since": since, "path": path, "outcome": outcome}
+        return self._list("/v1/audit", wanted)
 
     def drain(self, name: str, body: Body, *, dry_run: bool = False) -> Drained:
         """Have the pods of a node leave: `deadline_s`, `reason`."""
@@ -64,6 +87,10 @@ class Tending(Calls):
     def spares(self) -> Spares:
         """What is kept for recovery, and what would be enough."""
         return cast(Spares, self._get("/v1/spares"))
+
+    def breaker(self) -> Breaker:
+        """Whether lost members are moved."""
+        return cast(Breaker, self._get("/v1/scheduler/breaker"))
 
     def reset_breaker(self) -> str:
         """Let failures until now count no more; from when on they do."""

@@ -5,9 +5,9 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from client.errors import ApiError, BadAnswer, Unreachable
+from client.errors import ApiError, BadAnswer, ClientError, Unreachable
 from client.shapes import Event
-from client.transport import Call, Query, Transport, problem
+from client.transport import Call, Manners, Query, Transport, problem
 
 WATCH = "/v1/watch"
 
@@ -32,6 +32,60 @@ class Said:
     error: bytes | None = None
 
 
+class Following:
+    """How far a stream of events was followed, and how it goes on when a connection ends.
+
+    Attributes:
+        at: Everything wanted up to this revision has come; None before anything was said.
+    """
+
+    def __init__(self, manners: Manners, query: Query, since: int | None) -> None:
+        self.at = since
+        self._manners = manners
+        self._query = query
+        self._failures = 0
+        self._fields: dict[str, str] = {}
+
+    def call(self) -> Call:
+        """What to ask for the next connection."""
+        self._fields = {}
+        headers = {"Accept": "text/event-stream"}
+        if self.at is not None:
+            headers["Last-Event-ID"] = str(self.at)
+        return Call("GET", WATCH, self._query, headers=headers, wait_s=SILENCE_S)
+
+    def take(self, line: str) -> Iterator[Event]:
+        """The event that ends with this line, if one does.
+
+        Raises:
+            ApiError: If the stream ends with a problem.
+            BadAnswer: If it is not one of a Podyard service.
+        """
+        said = _part(line, self._fields)
+        if said is None:
+            return
+        self._failures = 0
+        self.at = self.at if said.at is None else said.at
+        if said.error is not None:
+            raise problem(_status(said.error), said.error, Call("GET", WATCH))
+        if said.event is not None:
+            yield said.event
+
+    def failed(self, error: ClientError) -> None:
+        """A connection ended so; raises it if there is no point in another one."""
+        if not isinstance(error, ApiError | Unreachable):
+            raise error
+        self._failures += 1
+        if isinstance(error, ApiError) and error.status != _BUSY:
+            raise error
+        if self._failures >= self._manners.retry.tries:
+            raise error
+
+    def pause_s(self) -> float:
+        """Seconds until the next connection."""
+        return self._manners.retry.pause_s(max(1, self._failures))
+
+
 def watch(transport: Transport, query: Query, since: int | None) -> Generator[Event, None, None]:
     """Events as they happen, each once and in order, for as long as they are iterated.
 
@@ -41,33 +95,15 @@ def watch(transport: Transport, query: Query, since: int | None) -> Generator[Ev
         ApiError: If the service refuses; with status 410 if it no longer keeps where to go on.
         Unreachable: If no answer comes, after all tries.
     """
-    at, failures = since, 0
+    following = Following(transport, query, since)
     while True:
         try:
-            for said in _stream(transport, query, at):
-                failures = 0
-                at = at if said.at is None else said.at
-                if said.error is not None:
-                    raise problem(_status(said.error), said.error, Call("GET", WATCH))
-                if said.event is not None:
-                    yield said.event
-        except (ApiError, Unreachable) as error:
-            failures += 1
-            if isinstance(error, ApiError) and error.status != _BUSY:
-                raise
-            if failures >= transport.retry.tries:
-                raise
-        transport.sleep(transport.retry.pause_s(max(1, failures)))
-
-
-def _stream(transport: Transport, query: Query, at: int | None) -> Iterator[Said]:
-    """One connection, until either side ends it."""
-    headers = {"Accept": "text/event-stream"}
-    if at is not None:
-        headers["Last-Event-ID"] = str(at)
-    call = Call("GET", WATCH, query, headers=headers, wait_s=SILENCE_S)
-    with transport.stream(call) as lines:
-        yield from parse(lines)
+            with transport.stream(following.call()) as lines:
+                for line in lines:
+                    yield from following.take(line)
+        except ClientError as error:
+            following.failed(error)
+        transport.sleep(following.pause_s())
 
 
 def parse(lines: Iterable[str]) -> Iterator[Said]:
@@ -78,17 +114,23 @@ def parse(lines: Iterable[str]) -> Iterator[Said]:
     """
     fields: dict[str, str] = {}
     for line in lines:
-        name, _, value = line.partition(": ")
-        if line == "":
-            if "data" in fields:
-                yield _said(fields)
-            fields = {}
-        elif line.startswith(":"):
-            word, _, number = value.partition(" ")
-            if word == "revision" and number.isdecimal():
-                yield Said(int(number))
-        else:
-            fields[name] = value
+        said = _part(line, fields)
+        if said is not None:
+            yield said
+
+
+def _part(line: str, fields: dict[str, str]) -> Said | None:
+    """What is said once a line has come; fields of a part that is not whole are kept."""
+    name, _, value = line.partition(": ")
+    if line == "":
+        whole = dict(fields)
+        fields.clear()
+        return _said(whole) if "data" in whole else None
+    if line.startswith(":"):
+        word, _, number = value.partition(" ")
+        return Said(int(number)) if word == "revision" and number.isdecimal() else None
+    fields[name] = value
+    return None
 
 
 def _said(fields: Mapping[str, str]) -> Said:

@@ -18,11 +18,12 @@ from scheduler.draft.claims import settle_claims, start_ready
 from scheduler.draft.draining import drain_by_time, drain_in_turn
 from scheduler.draft.facts import apply_facts
 from scheduler.draft.leaving import give_up_place, push_on
+from scheduler.draft.lending import Lending
 from scheduler.draft.losing import breaker_now, lose_pods, settle_wounds
 from scheduler.draft.preempting import Preemption
 from scheduler.draft.recovering import Recovery
 from scheduler.draft.reserving import Reservations
-from scheduler.draft.sparing import keep_spares, settle_spares
+from scheduler.draft.sparing import keep_spares, settle_pools, settle_spares
 from scheduler.draft.starts import bind, placement_of, pod_record
 from scheduler.model.claim import Claim, ClaimWhy
 from scheduler.model.ids import JobId
@@ -39,7 +40,7 @@ from scheduler.place.grow import grow
 from scheduler.place.search import place
 from scheduler.policy import Policy
 from scheduler.recover.breaker import Breaker
-from scheduler.recover.pool import pool_kept
+from scheduler.recover.pool import bare_nodes, pool_kept
 
 FRESH_VERDICTS = 100
 """Gangs at the head of the line whose verdict is told anew whenever it changes. Further back only a
@@ -67,6 +68,7 @@ def run_cycle(world: World, policy: Policy, now_s: float) -> Plan:
         push_on(draft)
         breaker = breaker_now(draft, policy)
         settle_wounds(draft, breaker)
+        settle_pools(draft, policy)
         settle_claims(draft)
         settle_spares(draft)
         paused = world.paused or policy.paused
@@ -74,7 +76,8 @@ def run_cycle(world: World, policy: Policy, now_s: float) -> Plan:
             # 3. Gangs start whose victims have left.
             start_ready(draft)
         # 4. Go through the line: place, else make others leave, else reserve, else say why not.
-        with pool_kept(world.table, policy.spare_pool) as pool:
+        bare = bare_nodes(world.table, draft.claims_of_pools())
+        with pool_kept(world.table, bare) as pool:
             _Line(draft, policy, breaker, pool).run(paused=paused)
         # 5. Check the rules of gangs whose pods or map changed.
         draft.audit(everything=world.map_changed)
@@ -153,6 +156,7 @@ class _Line:
         self._reservations = Reservations(draft, policy, self._charges)
         self._preemption = Preemption(draft, policy, self._charges)
         self._recovery = Recovery(draft, policy, self._charges, self._preemption, breaker, pool)
+        self._lending = Lending(draft, policy, pool)
         self._verdicts: dict[Hashable, NoFit] = {}
         self._too_long: dict[Hashable, float] = {}
         self._late_edits = LATE_EDITS
@@ -233,7 +237,7 @@ class _Line:
                 self._start(job, spec, wish, found)
                 return
             verdict = self._verdicts[wish] = self._never_or(job, found)
-        if self._start_in_between(job, spec, wish, verdict):
+        if self._start_in_between(job, spec, wish, verdict) or self._borrows(job, spec, wish):
             return
         if not self._claims(job, spec, wish, verdict):
             self._wait(job, verdict, fresh=fresh)
@@ -277,7 +281,7 @@ class _Line:
             self._bind(job, found)
             return
         verdict = self._never_or(job, found)
-        if self._start_in_between(job, spec, wish, verdict):
+        if self._start_in_between(job, spec, wish, verdict) or self._borrows(job, spec, wish):
             return
         if not self._claims(job, spec, wish, verdict):
             self._wait(job, verdict, fresh=fresh)
@@ -357,6 +361,18 @@ class _Line:
             self._too_long[wish] = ends_s
         self._draft.bar(later)
         return isinstance(found, Placement)
+
+    def _borrows(self, job: JobRecord, spec: JobSpec, wish: Hashable) -> bool:
+        """Start a gang on spares of others, from which it can be called back; whether it is done.
+
+        One that waits for a better place is done as well.
+        """
+        found = self._lending.place(job, spec, wish)
+        if found is None:
+            return False
+        self._start(job, spec, wish, found)
+        self._lending.settle()
+        return True
 
     def _claims(self, job: JobRecord, spec: JobSpec, wish: Hashable, verdict: NoFit) -> bool:
         """Get a gang that does not fit a place to wait for; whether it has one.
@@ -449,7 +465,9 @@ class _Line:
         allowed = self._within_limits(job, grow(world.trial, job.spec, have, done))
         world.trial.roll_back(mark)
         if allowed:
-            self._recovery.restart(job, [pod_record(world, job, place_) for place_ in allowed])
+            new = [pod_record(world, job, place_) for place_ in allowed]
+            self._recovery.give_up_lost(job, new)
+            self._recovery.restart(job, new)
 
     def _within_limits(self, job: JobRecord, places: list[PodPlace]) -> list[PodPlace]:
         """As many of the places, in whole parts from the first on, as the queue's limits allow."""

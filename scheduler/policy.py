@@ -64,6 +64,8 @@ class Policy:
         crash_loop_s: A member that ends so soon after its start, the third time in a row and in the
             same way, is not started again; at least 0.
         spare_pool: Level -> nodes that are kept free in each of its domains for gangs in recovery.
+        lend_spares: Gangs that can be made to leave at once use spares of others until these need
+            them.
         lemon_faults, lemon_factor, lemon_window_s: A node with so many faults (at least 1), and so
             many times as many (above 0) as a node has on average, within so many seconds (above 0),
             is a lemon.
@@ -99,6 +101,7 @@ class Policy:
     breaker_reset_s: float = 0.0
     crash_loop_s: float = 300.0
     spare_pool: Mapping[str, int] = field(default_factory=dict)
+    lend_spares: bool = True
     lemon_faults: int = 3
     lemon_factor: float = 5.0
     lemon_window_s: float = 2_592_000.0

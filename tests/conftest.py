@@ -135,9 +135,11 @@ class PostgresqlPool:
                     connection.execute(f"DELETE FROM {table}".encode())
                 connection.execute(
                     "TRUNCATE facts, events, idempotency, cluster, clock, policy, "
-                    "decisions, decision_bases, usage, usage_jobs, deliveries"
+                    "decisions, decision_bases, usage, usage_jobs, deliveries, series, tokens, "
+                    "audit_log, pulse RESTART IDENTITY"
                 )
-                connection.execute("DELETE FROM meta WHERE key <> 'program'")
+                connection.execute("UPDATE token_state SET version = 0")
+                connection.execute("DELETE FROM meta WHERE key NOT IN ('program', 'serves')")
                 connection.execute("UPDATE counter SET revision = 0, oldest = 0")
                 connection.execute("UPDATE leader SET epoch = 0, holder = '', seen_at = 0")
                 connection.execute("INSERT INTO queues (name, revision) VALUES ('default', 0)")
@@ -153,6 +155,7 @@ class PostgresqlPool:
             "SELECT * FROM alembic_version",
             "SELECT * FROM meta",
             "SELECT name FROM queues",
+            "SELECT tgname, tgenabled FROM pg_trigger WHERE NOT tgisinternal ORDER BY 1",
         ):
             found.append(connection.execute(query.encode()).fetchall())
         return repr(found).encode()

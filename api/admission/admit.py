@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from api.admission.hooks import NO_HOOKS, HookRules, check_hooks
 from api.admission.image import check_image
 from api.admission.queue import check_queue, never_in
+from api.auth.seen import Names
 from api.schemas.job import JobBody
 from api.schemas.job_spec import ReadJob, read_job
 from api.store.engine import Database
-from api.store.policy import read_policy
-from api.store.queue_rows import QueueChain, read_chains
-from api.store.topology import read_topology
+from api.store.ground import GroundKey, current_ground
+from api.store.queue_rows import QueueChain
 from scheduler.cluster.nodes import NodeTable
 from scheduler.cluster.trial import Trial
 from scheduler.cluster.world import wish_of
@@ -21,7 +21,6 @@ from scheduler.importers.hostlist import HostlistError, expand
 from scheduler.model.job import IfNeverFits, JobSpec
 from scheduler.model.placement import NoFit
 from scheduler.place.admit import check_job, check_size, never_fits_in
-from scheduler.policy import Policy
 from scheduler.topology.tree import Topology
 
 NODES_MAX = 100_000
@@ -62,8 +61,10 @@ class _Seen:
 
     topology: Topology
     queues: Mapping[str, QueueChain]
+    key: GroundKey
     priorities: Mapping[str, int] = field(default_factory=dict)
     never_preempt: tuple[str, ...] = ()
+    names: Names = None
 
 
 class Door:
@@ -86,18 +87,36 @@ class Door:
         """Whether jobs may have images."""
         return bool(self._launcher)
 
-    def admit(self, body: JobBody) -> ReadJob:
+    def admit(self, body: JobBody, names: Names = None) -> ReadJob:
         """The job of a request.
+
+        Args:
+            names: The namespaces that the caller is bound to, as of all methods here; None = all.
 
         Raises:
             JobError: With every contradiction found, by its path.
             NeverFits: If it never fits and did not say that it would wait all the same.
         """
-        return self._admitted(body, self._look_for([body]))
+        seen = self._look_for([body], names)
+        try:
+            return self._admitted(body, seen)
+        except JobError:
+            again = self._look_for([body], names, fresh=True)
+            if again.key == seen.key:
+                raise
+        return self._admitted(body, again)
 
-    def admit_all(self, bodies: Sequence[JobBody]) -> list[ReadJob | JobError]:
+    def admit_all(self, bodies: Sequence[JobBody], names: Names = None) -> list[ReadJob | JobError]:
         """The jobs of requests that came together, each by itself, or what is wrong with it."""
-        seen = self._look_for(bodies)
+        seen = self._look_for(bodies, names)
+        results = self._results(bodies, seen)
+        if any(isinstance(result, JobError) for result in results):
+            again = self._look_for(bodies, names, fresh=True)
+            if again.key != seen.key:
+                return self._results(bodies, again)
+        return results
+
+    def _results(self, bodies: Sequence[JobBody], seen: _Seen) -> list[ReadJob | JobError]:
         results: list[ReadJob | JobError] = []
         for body in bodies:
             try:
@@ -106,11 +125,15 @@ class Door:
                 results.append(error)
         return results
 
-    def check(self, body: JobBody) -> ReadJob:
+    def check(self, body: JobBody, names: Names = None) -> ReadJob:
         """The job of a request, whether or not it could ever fit. Raises JobError."""
-        return self._checked(body, self._look_for([body]))
+        return self._checked(body, self._look_for([body], names, fresh=True))
 
-    def readmit(self, old: JobSpec, new: JobSpec) -> None:
+    def look_again(self) -> None:
+        """Check the next requests against what is there now, whoever changed it."""
+        current_ground(self._database, fresh=True)
+
+    def readmit(self, old: JobSpec, new: JobSpec, names: Names = None) -> None:
         """Check what a change of a job makes new: its queue, and whether a larger one ever fits.
 
         What was let in stays in: a level that is gone, or a limit of its queue that was lowered,
@@ -120,10 +143,10 @@ class Door:
             JobError: If its queue does not take it, or its members are too many.
             NeverFits: If it grows to what never fits and has not said that it would wait.
         """
-        seen = self._look({new.queue})
+        seen = self._look({new.queue}, fresh=True)
         queue = seen.queues.get(new.queue)
         if (old.queue, old.priority) != (new.queue, new.priority):
-            check_queue(new, queue, is_move=old.queue != new.queue)
+            check_queue(new, queue, names, is_move=old.queue != new.queue)
         if not _grows(old, new) and old.queue == new.queue:
             return
         check_size(new)
@@ -143,19 +166,20 @@ class Door:
         check_image(body, self._launcher)
         return _checked(body, seen)
 
-    def _look_for(self, bodies: Sequence[JobBody]) -> _Seen:
+    def _look_for(self, bodies: Sequence[JobBody], names: Names, *, fresh: bool = False) -> _Seen:
         """What these requests are checked against."""
-        with_classes = any(body.priority_class is not None for body in bodies)
-        return self._look({body.queue for body in bodies}, with_priorities=with_classes)
+        seen = self._look({body.queue for body in bodies}, fresh=fresh)
+        return seen if names is None else replace(seen, names=names)
 
-    def _look(self, names: set[str], *, with_priorities: bool = False) -> _Seen:
-        """The map, some queues, and if asked for, the names of priorities."""
-        # Every submission comes through here: one short transaction, nothing counted in it.
-        with self._database.read() as connection:
-            topology = read_topology(self._database, connection).topology
-            queues = read_chains(connection, names)
-            policy = read_policy(connection) if with_priorities else Policy()
-        return _Seen(topology, queues, policy.priorities, policy.never_preempt)
+    def _look(self, names: set[str], *, fresh: bool = False) -> _Seen:
+        """The map, some queues and what the policy says; `fresh`: as of now, not as last known.
+
+        Who is let in on what was known is checked once more when the job is written; who is
+        refused is looked at again first.
+        """
+        ground = current_ground(self._database, fresh=fresh)
+        chains = ground.chains(names)
+        return _Seen(ground.topology, chains, ground.key, ground.priorities, ground.never_preempt)
 
     def _refuse_never(self, spec: JobSpec, topology: Topology) -> None:
         wish = wish_of(spec)
@@ -188,8 +212,8 @@ def _checked(body: JobBody, seen: _Seen) -> ReadJob:
         spec = replace(spec, priority=_priority(body.priority_class, seen), preempts=preempts)
         shown = {**shown, "preempts": preempts}
     check_job(spec, seen.topology.level_names)
-    check_queue(spec, seen.queues.get(spec.queue))
-    return ReadJob(spec, shown)
+    check_queue(spec, seen.queues.get(spec.queue), seen.names)
+    return ReadJob(spec, shown, seen.key)
 
 
 def _priority(name: str, seen: _Seen) -> int:

@@ -7,11 +7,14 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-
-import httpx
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from api.hooks.allow import Address, Allowed, HookRefused, Target, address_of
 from api.hooks.sign import Secrets
+
+if TYPE_CHECKING:
+    import httpx
 
 USER_AGENT = "podyard-hooks/1"
 
@@ -91,10 +94,19 @@ class Sender:
             return Answer(error=str(error))
         except socket.gaierror as error:
             return Answer(error=f"its host cannot be resolved: {error.strerror}")
-        except (httpx.HTTPError, httpx.InvalidURL, OSError, UnicodeError) as error:
-            return Answer(error=f"{type(error).__name__}: {str(error)[:200] or 'it broke off'}")
+        except (OSError, UnicodeError) as error:
+            return _broken(error)
 
     async def _send(self, message: Message) -> Answer:
+        # Not before there is something to send: a service that starts has no time for it.
+        import httpx
+
+        try:
+            return await self._send_by(httpx, message)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            return _broken(error)
+
+    async def _send_by(self, httpx: ModuleType, message: Message) -> Answer:
         target = self._allowed.check_url(message.url)
         address = target.address or await self._address(target)
         headers = {
@@ -130,7 +142,7 @@ class Sender:
             self._allowed.check_address(target, address)
         return found[0]
 
-    async def _read(self, response: httpx.Response) -> Answer:
+    async def _read(self, response: "httpx.Response") -> Answer:
         status = response.status_code
         if 300 <= status < 400:
             return Answer(status, error=f"answered {status}; redirects are not followed")
@@ -142,6 +154,10 @@ class Sender:
             if len(body) > self._bytes_max:
                 return Answer(status, error=f"answered more than {self._bytes_max} bytes")
         return Answer(status, body)
+
+
+def _broken(error: Exception) -> Answer:
+    return Answer(error=f"{type(error).__name__}: {str(error)[:200] or 'it broke off'}")
 
 
 async def resolve_by_system(host: str, port: int) -> Sequence[str]:

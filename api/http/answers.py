@@ -14,6 +14,18 @@ SCHEMAS = "#/components/schemas/"
 
 _EXAMPLES: Mapping[int, tuple[str, Problem]] = {
     400: ("MalformedBody", Problem("", "the body is not JSON: expected value at line 1 column 1")),
+    401: (
+        "Unauthenticated",
+        Problem("Authorization", "the token is none of this service, revoked or over"),
+    ),
+    403: (
+        "Forbidden",
+        Problem(
+            "",
+            "'llm-team' has the role submitter: this needs the right 'operate', which is of "
+            "operator, admin",
+        ),
+    ),
     404: ("NotFound", Problem("", "job 'research/llama-70b' does not exist")),
     409: ("Conflict", Problem("name", "job 'research/llama-70b' is running; its name is in use")),
     410: (

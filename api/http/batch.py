@@ -1,26 +1,30 @@
 """Many jobs in one request: each by itself right or wrong, all in one transaction."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import Depends, Request
 from fastapi.concurrency import run_in_threadpool
 
+from api.auth import Caller, Forbidden, Right, check
 from api.http import example_bodies, examples, shapes
 from api.http.answers import Json, answers, takes
 from api.http.body import INLINE_BYTES, JSON, media_type
+from api.http.caller import Called
 from api.http.routing import make_router
 from api.http.service import Served, Service
 from api.http.shapes import Shape
-from api.http.submitting import CALLER, IdempotencyHeader, body_hash, idempotency_key, known_job
+from api.http.submitting import IdempotencyHeader, body_hash, idempotency_key, known_job
 from api.problems import SHOWN_MAX, kind_of, problems_of
 from api.schemas.batch import BatchResult, JobBatch, LooseBatch
 from api.schemas.job import JobBody
 from api.schemas.job_spec import ReadJob
 from api.schemas.reading import InvalidFields, read_json, write_json
-from api.store.batch import Submitted, run_batch
+from api.store.batch import BatchDone, Submitted, run_batch
 from api.store.ending import End, Ended
 from api.store.errors import StoreError
+from api.store.ground import Moved
 from api.store.views import IdempotencyKey, JobView, Submission
 from scheduler.errors import JobError, Problem, SchedulerError
 
@@ -48,7 +52,10 @@ async def batch_body(request: Request) -> Read:
     openapi_extra=takes(JobBatch, example_bodies.BATCH_BODIES),
 )
 def submit_batch(
-    service: Served, body: Annotated[Read, Depends(batch_body)], key: IdempotencyHeader = None
+    service: Served,
+    caller: Called,
+    body: Annotated[Read, Depends(batch_body)],
+    key: IdempotencyHeader = None,
 ) -> Json:
     """End jobs, then write jobs down, in one transaction; who is refused keeps no other out.
 
@@ -56,17 +63,35 @@ def submit_batch(
     `Idempotency-Key` every entry has a key of its own, made of that and its place in the batch.
     """
     bodies, paths = body
-    admitted = _admit(service, bodies, key)
-    ends = [_end(path, key, index) for index, path in enumerate(paths)]
-    done = run_batch(
+    admitted = _admit(service, caller, bodies, key)
+    ends = [_end(caller, path, key, index) for index, path in enumerate(paths)]
+    try:
+        done = _run(service, admitted, ends)
+    except Moved:
+        # Another process changed the map, a queue or the policy a moment ago.
+        service.door.look_again()
+        admitted = [_on_any_ground(a) for a in _admit(service, caller, bodies, key)]
+        done = _run(service, admitted, ends)
+    written = iter(done.submitted)
+    items = [_submitted(next(written) if isinstance(a, Submission) else a) for a in admitted]
+    ended = iter(done.ended)
+    deleted = [_ended(next(ended)) if isinstance(e, End) else _refused(e) for e in ends]
+    return Json({"items": items, "deleted": deleted})
+
+
+def _run(
+    service: Service, admitted: Sequence["Admitted"], ends: Sequence[End | Forbidden]
+) -> BatchDone:
+    return run_batch(
         service.database,
-        ends=ends,
+        ends=[end for end in ends if isinstance(end, End)],
         submissions=[a for a in admitted if isinstance(a, Submission)],
         now_s=service.clock.now_s(),
     )
-    written = iter(done.submitted)
-    items = [_submitted(next(written) if isinstance(a, Submission) else a) for a in admitted]
-    return Json({"items": items, "deleted": [_ended(e) for e in done.ended]})
+
+
+def _on_any_ground(admitted: "Admitted") -> "Admitted":
+    return replace(admitted, ground=None) if isinstance(admitted, Submission) else admitted
 
 
 def _read(body: bytes) -> Read:
@@ -97,34 +122,53 @@ Admitted = Submission | JobView | SchedulerError | StoreError
 
 
 def _admit(
-    service: Service, bodies: Sequence[JobBody | InvalidFields], key: str | None
+    service: Service, caller: Caller, bodies: Sequence[JobBody | InvalidFields], key: str | None
 ) -> list[Admitted]:
-    read = iter(service.door.admit_all([b for b in bodies if isinstance(b, JobBody)]))
+    checked = [_theirs(caller, body) for body in bodies]
+    some = [body for body in checked if isinstance(body, JobBody)]
+    read = iter(service.door.admit_all(some, caller.namespaces))
     return [
-        body
-        if isinstance(body, InvalidFields)
-        else _admitted(service, body, next(read), None if key is None else f"{key} {index}")
-        for index, body in enumerate(bodies)
+        _admitted(service, caller, body, next(read), None if key is None else f"{key} {index}")
+        if isinstance(body, JobBody)
+        else body
+        for index, body in enumerate(checked)
     ]
 
 
+def _theirs(caller: Caller, body: JobBody | InvalidFields) -> JobBody | InvalidFields | Forbidden:
+    """The body, or that its namespace is not its sender's."""
+    if isinstance(body, InvalidFields):
+        return body
+    try:
+        check(caller, Right.SUBMIT, namespace=body.namespace)
+    except Forbidden as error:
+        return error
+    return body
+
+
 def _admitted(
-    service: Service, body: JobBody, read: ReadJob | JobError, key: str | None
+    service: Service, caller: Caller, body: JobBody, read: ReadJob | JobError, key: str | None
 ) -> Admitted:
     if isinstance(read, ReadJob):
-        return Submission(read.spec, read.body, None if key is None else idempotency_key(read, key))
+        known = None if key is None else idempotency_key(caller, read, key)
+        return Submission(read.spec, read.body, known, read.ground)
     try:
-        return known_job(service, body, key) or read
+        return known_job(service, caller, body, key) or read
     except StoreError as error:
         return error
 
 
-def _end(path: str, key: str | None, index: int) -> End:
+def _end(caller: Caller, path: str, key: str | None, index: int) -> End | Forbidden:
     namespace, _, name = path.partition("/")
+    try:
+        check(caller, Right.SUBMIT, namespace=namespace)
+    except Forbidden as error:
+        return error
     if key is None:
         return End(namespace, name)
     told = body_hash({"delete": path})
-    return End(namespace, name, IdempotencyKey(CALLER, namespace, f"{key} delete {index}", told))
+    known = IdempotencyKey(caller.name, namespace, f"{key} delete {index}", told)
+    return End(namespace, name, known)
 
 
 def _submitted(result: Submitted | JobView | SchedulerError | StoreError) -> Shape:

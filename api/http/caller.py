@@ -2,14 +2,17 @@
 
 from typing import Annotated
 
-from fastapi import Depends
+from fastapi import Depends, Request
 
-from api.auth import ANYBODY, Caller
+from api.auth import Caller
+from api.auth.seen import CALLER_KEY, caller_in
+
+__all__ = ["CALLER_KEY", "Called", "caller_in", "caller_of"]
 
 
-async def caller_of() -> Caller:
-    """Anybody, as there are no tokens; a coroutine, as a plain function would cost a thread."""
-    return ANYBODY
+async def caller_of(request: Request) -> Caller:
+    """The request's caller; a coroutine, as a plain function would cost a thread."""
+    return caller_in(request.scope)
 
 
 Called = Annotated[Caller, Depends(caller_of)]

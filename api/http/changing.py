@@ -6,6 +6,7 @@ from typing import Annotated
 from fastapi import Header, Request
 
 from api.admission.change import changed_job
+from api.auth import Caller
 from api.http.body import json_body
 from api.http.service import Service
 from api.schemas.job import JobBody, RoleBody
@@ -31,7 +32,12 @@ IfMatch = Annotated[
 
 
 def change_one(
-    service: Service, namespace: str, name: str, patch: JobPatch, match: str | None
+    service: Service,
+    caller: Caller,
+    namespace: str,
+    name: str,
+    patch: JobPatch,
+    match: str | None,
 ) -> JobView:
     """Change a job that has not ended.
 
@@ -44,7 +50,7 @@ def change_one(
     for tries_left in reversed(range(TRIES)):
         job = get_job(service.database, namespace, name)
         read = changed_job(job.spec, job.body, patch, placed=job.state not in NO_PLACE)
-        service.door.readmit(job.spec, read.spec)
+        service.door.readmit(job.spec, read.spec, caller.namespaces)
         change = JobChange(read.spec, read.body, job.spec_revision, revision)
         try:
             return change_job(

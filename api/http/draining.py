@@ -16,7 +16,6 @@ from api.http.explaining import may_see
 from api.http.faults import KindPath, SetPath
 from api.http.routing import NamePath, make_router
 from api.http.service import Served, Service
-from api.http.submitting import CALLER
 from api.http.whatif import AFFECTED_MAX, effect, turn
 from api.schemas.fault import DrainBody, Drained, FenceBody, Undrained
 from api.schemas.node import Node, Nothing
@@ -86,10 +85,10 @@ def drain_set(
     responses=answers(Node, examples.NODE, *_ERRORS, says="The node."),
     openapi_extra=_NOTHING,
 )
-def undrain_node(service: Served, name: NamePath, body: NoBody) -> Json:
+def undrain_node(service: Served, caller: Called, name: NamePath, body: NoBody) -> Json:
     """Pods that were not told to leave yet stay. Does nothing to a node that is not drained."""
     now_s = service.clock.now_s()
-    (node,) = undrain_nodes(service.database, [name], by=CALLER, now_s=now_s)
+    (node,) = undrain_nodes(service.database, [name], by=caller.name, now_s=now_s)
     return Json(shapes.node(node))
 
 
@@ -99,10 +98,13 @@ def undrain_node(service: Served, name: NamePath, body: NoBody) -> Json:
     responses=answers(Undrained, told.UNDRAINED, *_ERRORS, says="Its nodes."),
     openapi_extra=_NOTHING,
 )
-def undrain_set(service: Served, kind: KindPath, name: SetPath, body: NoBody) -> Json:
+def undrain_set(
+    service: Served, caller: Called, kind: KindPath, name: SetPath, body: NoBody
+) -> Json:
     """The same for every node of the set, whoever drained it."""
     names = nodes_of_set(load_topology(service.database).topology, kind, name)
-    found = undrain_nodes(service.database, names, by=CALLER, now_s=service.clock.now_s())
+    now_s = service.clock.now_s()
+    found = undrain_nodes(service.database, names, by=caller.name, now_s=now_s)
     return Json({"nodes": [shapes.node(node) for node in found]})
 
 
@@ -114,6 +116,7 @@ def undrain_set(service: Served, kind: KindPath, name: SetPath, body: NoBody) ->
 )
 def fence(
     service: Served,
+    caller: Called,
     name: NamePath,
     body: Annotated[FenceBody, Depends(optional_json_body(FenceBody))],
 ) -> Json:
@@ -122,7 +125,7 @@ def fence(
     The node takes pods again when it is heard. 409 for a node that is not suspect, lost or out.
     """
     now_s = service.clock.now_s()
-    node = fence_node(service.database, name, reason=body.reason, by=CALLER, now_s=now_s)
+    node = fence_node(service.database, name, reason=body.reason, by=caller.name, now_s=now_s)
     return Json(shapes.node(node))
 
 
@@ -131,7 +134,7 @@ def _drain(
 ) -> Json:
     now_s = service.clock.now_s()
     deadline_s = None if body.deadline_s is None else now_s + body.deadline_s
-    wanted = Drain(deadline_s, body.reason, CALLER)
+    wanted = Drain(deadline_s, body.reason, caller.name)
     leaving = leaving_of(service.database, names)
     seen = [job for job in leaving if visible(caller, job)]
     if dry_run:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from api.auth.seen import Names
 from api.http.glance import name_of
 from api.http.shapes import Shape
 from scheduler.cluster.world import World
@@ -13,6 +14,9 @@ from scheduler.topology.tree import Topology
 
 ENDED = 0
 """Stands for the job of a pod that outlives its job; other jobs have the revision they came at."""
+
+UNNAMED = 0
+"""Stands for a job that is not its reader's to know, in the same way."""
 
 Use = tuple[str | int, ...]
 """Why the node takes no new pods, or ""; then of each pod: job, GPU mask in hex, first rank."""
@@ -80,23 +84,50 @@ def draw(world: World, before: Drawing | None) -> Drawing:
     return made
 
 
-def drawn(drawing: Drawing, since: int | None) -> Shape:
-    """The whole map, or what changed after a revision from which on changes are told apart."""
+def drawn(drawing: Drawing, since: int | None, names: Names = None) -> Shape:
+    """The whole map, or what changed after a revision from which on changes are told apart.
+
+    Args:
+        names: Namespaces whose jobs are named; of others' what they hold. None = all.
+    """
+    hidden = _hidden(drawing, names)
     whole = since is None or since < drawing.base
     return {
         "cluster": drawing.topology.cluster,
         "revision": drawing.revision,
         "since": None if whole else since,
         **_place(drawing.topology, whole=whole),
-        "use": _use(drawing, None if whole else since),
+        "use": [_masked(use, hidden) for use in _use(drawing, None if whole else since)],
         "jobs": [
             {"id": number, **job}
             for number, job in drawing.jobs.items()
-            if whole or drawing.job_changed.get(number, 0) > (since or 0)
+            if (whole or drawing.job_changed.get(number, 0) > (since or 0)) and number not in hidden
         ],
-        "claims": drawing.kept[0],
+        "claims": [
+            claim | {"job": UNNAMED} if claim["job"] in hidden else claim
+            for claim in drawing.kept[0]
+        ],
         "dead_rails": drawing.kept[1],
     }
+
+
+def _hidden(drawing: Drawing, names: Names) -> frozenset[object]:
+    """Numbers of the jobs that are not named."""
+    if names is None:
+        return frozenset()
+    jobs = drawing.jobs.items()
+    return frozenset(n for n, job in jobs if str(job["job"]).partition("/")[0] not in names)
+
+
+def _masked(use: list[str | int], hidden: frozenset[object]) -> list[str | int]:
+    """The use of a node without whose the GPUs are that others hold."""
+    if not hidden:
+        return use
+    shown = list(use)
+    for at in range(2, len(use), 3):
+        if use[at] in hidden:
+            shown[at], shown[at + 2] = UNNAMED, 0
+    return shown
 
 
 def _place(topology: Topology, *, whole: bool) -> Shape:

@@ -25,7 +25,7 @@ def dry_run_of(service: Service, caller: Caller, body: JobBody) -> Shape:
     Raises:
         JobError: With every contradiction found, by its path.
     """
-    spec = service.door.check(body).spec
+    spec = service.door.check(body, caller.namespaces).spec
 
     now_s, policy = service.clock.now_s(), load_policy(service.database)
 

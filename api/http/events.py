@@ -1,7 +1,11 @@
 """Events: what happened, in the order of revisions."""
 
+from functools import partial
+
+from api.auth.seen import namespaces_read
 from api.http import examples, shapes
 from api.http.answers import Json, answers
+from api.http.caller import Called
 from api.http.routing import Limit, NameFilter, RevisionCursor, Since, make_router
 from api.http.service import Served
 from api.http.watch import JobNameFilter, KindsFilter, kinds_of
@@ -18,6 +22,7 @@ router = make_router("events")
 )
 def list_all_events(
     service: Served,
+    caller: Called,
     since: Since = 0,
     kind: KindsFilter = None,
     namespace: NameFilter = None,
@@ -31,6 +36,12 @@ def list_all_events(
     """
     start = since if cursor is None else int(cursor)
     found = list_events(
-        service.database, start, limit, kinds=kinds_of(kind), namespace=namespace, job=job
+        service.database,
+        start,
+        limit,
+        kinds=kinds_of(kind),
+        namespace=namespace,
+        job=job,
+        namespaces=namespaces_read(caller, namespace),
     )
-    return Json(shapes.page(found, shapes.event))
+    return Json(shapes.page(found, partial(shapes.event, names=caller.namespaces)))

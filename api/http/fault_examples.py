@@ -91,6 +91,21 @@ FENCE_BODIES: dict[str, object] = {"with a reason": {"reason": "its power was cu
 
 BREAKER: dict[str, object] = {"reset_at": _TIME}
 
+BREAKER_VIEW: dict[str, object] = {
+    "state": "open",
+    "failing": 512,
+    "nodes": 2048,
+    "share": 0.25,
+    "limit": 0.2,
+    "window_s": 600.0,
+    "since": _TIME,
+    "closes_at": _TIME,
+    "reset_at": None,
+    "failed": ["n001", "n002"],
+    "held": {"jobs": 31, "gpus": 3968},
+    "revision": 8123,
+}
+
 SPARES: dict[str, object] = {
     "nodes": 2048,
     "faults": 122,
@@ -101,9 +116,19 @@ SPARES: dict[str, object] = {
     "is_assumed": False,
     "need": 9,
     "claimed": 4,
+    "lent": 1,
     "levels": [{"level": "leaf", "domains": 64, "nodes": 32, "need": 1}],
     "pools": [
-        {"level": "leaf", "domain": "l1", "nodes": 32, "wanted": 1, "free": 1, "need": 1},
+        {
+            "level": "leaf",
+            "domain": "l1",
+            "nodes": 32,
+            "wanted": 1,
+            "kept": 1,
+            "lent": 0,
+            "free": 3,
+            "need": 1,
+        },
     ],
     "revision": 8123,
 }

@@ -4,13 +4,14 @@ from typing import Annotated
 
 from fastapi import Depends, Path, Query
 
+from api.auth import Caller
 from api.http import example_bodies, shapes
 from api.http import fault_examples as told
 from api.http.answers import Json, answers, takes
 from api.http.body import json_body, optional_json_body
+from api.http.caller import Called
 from api.http.routing import Cursor, Limit, LineFilter, NamePath, make_router
 from api.http.service import Served
-from api.http.submitting import CALLER
 from api.schemas.common import LINE_PATTERN
 from api.schemas.fault import (
     BreakerReset,
@@ -58,14 +59,14 @@ _SAME = {200: {"model": Fault, "description": "The same fault, which is open alr
     ),
     openapi_extra=takes(FaultBody, told.FAULT_BODIES),
 )
-def report(service: Served, name: NamePath, body: Reported) -> Json:
+def report(service: Served, caller: Called, name: NamePath, body: Reported) -> Json:
     """What its code asks for is done in the scheduler's next cycle.
 
     The same fault again, while it is open, is the same fault.
     """
     get_node(service.database, name)
     now_s = service.clock.now_s()
-    view, is_new = report_fault(service.database, name, _report(body), now_s=now_s)
+    view, is_new = report_fault(service.database, name, _report(caller, body), now_s=now_s)
     return Json(_shape(view), 201 if is_new else 200)
 
 
@@ -125,13 +126,13 @@ def read(service: Served, name: NamePath, id: Number) -> Json:
     summary="Clear a fault",
     responses=answers(Fault, told.CLEARED, 404, 422, says="The fault, over."),
 )
-def clear(service: Served, name: NamePath, id: Number) -> Json:
+def clear(service: Served, caller: Called, name: NamePath, id: Number) -> Json:
     """Say that it is over; with its last open fault a node without an agent is healthy again.
 
     One with an agent that was lost or out comes back when that is heard.
     """
     now_s = service.clock.now_s()
-    return Json(_shape(clear_fault(service.database, name, id, by=CALLER, now_s=now_s)))
+    return Json(_shape(clear_fault(service.database, name, id, by=caller.name, now_s=now_s)))
 
 
 @router.post(
@@ -147,13 +148,15 @@ def clear(service: Served, name: NamePath, id: Number) -> Json:
     ),
     openapi_extra=takes(FaultBody, told.SET_BODIES),
 )
-def report_of_set(service: Served, kind: KindPath, name: SetPath, body: Reported) -> Json:
+def report_of_set(
+    service: Served, caller: Called, kind: KindPath, name: SetPath, body: Reported
+) -> Json:
     """Every node of the set has the fault, all in one transaction.
 
     A set is a domain of a level, a named set of the inventory, or a CDU.
     """
     names = nodes_of_set(load_topology(service.database).topology, kind, name)
-    wanted = _report(body, kind, name)
+    wanted = _report(caller, body, kind, name)
     found = report_faults(service.database, names, wanted, now_s=service.clock.now_s())
     items = [_shape(view) for view, _ in found]
     return Json({"items": items, "created": sum(is_new for _, is_new in found)}, 201)
@@ -178,7 +181,7 @@ def reset_breaker(
     return Json({"reset_at": shapes.rfc3339(now_s)})
 
 
-def _report(body: FaultBody, kind: str = "", name: str = "") -> Report:
+def _report(caller: Caller, body: FaultBody, kind: str = "", name: str = "") -> Report:
     """What a body reports.
 
     Raises:
@@ -199,7 +202,7 @@ def _report(body: FaultBody, kind: str = "", name: str = "") -> Report:
         raise InvalidFields(problems)
     at_s = None if body.at is None else seconds_of("at", body.at)
     gpus = tuple(sorted(body.gpus))
-    return Report(code, body.message, gpus, body.rail, at_s, CALLER, kind, name)
+    return Report(code, body.message, gpus, body.rail, at_s, caller.name, kind, name)
 
 
 def _code(body: FaultBody, problems: list[Problem]) -> FaultCode | None:

@@ -3,14 +3,15 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from fastapi.concurrency import run_in_threadpool
 
+from api.auth.seen import Names, sees_event, told_body
 from api.http import shapes
 from api.http.sse import GREETING, event_text, heartbeat, last_words
 from api.log import get_logger
@@ -45,6 +46,8 @@ RETRY_S = 1.0
 _WAIT_S = 1.0
 
 Wanted = Callable[[EventView], bool]
+Texts = tuple[tuple[EventView, bytes], ...]
+"""Events, each as it is sent."""
 
 
 class TooSlow(StoreError):
@@ -59,8 +62,20 @@ class TooManyWatchers(StoreError):
 class Batch:
     """Events that were read together, without a gap, each with its text."""
 
-    events: tuple[tuple[EventView, bytes], ...]
+    events: Texts
     text: bytes
+    shown: dict[frozenset[str], tuple[Texts, bytes]] = field(default_factory=dict)
+
+    def seen_by(self, names: Names) -> tuple[Texts, bytes]:
+        """What of it is shown to who is bound to namespaces; made once for all who are alike."""
+        if names is None:
+            return self.events, self.text
+        kept = self.shown.get(names)
+        if kept is None:
+            found = ((e, _shown_text(names, e, t)) for e, t in self.events if sees_event(names, e))
+            some = tuple(found)
+            kept = self.shown[names] = (some, b"".join(text for _, text in some))
+        return kept
 
     @property
     def first(self) -> int:
@@ -116,7 +131,12 @@ class Feed:
             await run_in_threadpool(threads.shutdown)
 
     async def follow(
-        self, since: int, wanted: Wanted | None, timeout_s: float, pace_s: float = 0.0
+        self,
+        since: int,
+        wanted: Wanted | None,
+        timeout_s: float,
+        pace_s: float = 0.0,
+        names: Names = None,
     ) -> AsyncGenerator[bytes, None]:
         """Events after `since`, as text to be sent, until something ends it.
 
@@ -124,11 +144,12 @@ class Feed:
             wanted: Picks events; None = all.
             timeout_s: Longest stream.
             pace_s: Pause after what is sent; what happens meanwhile is sent together.
+            names: Namespaces that the reader is bound to; None = all.
         """
         self._join()
         end_s = time.monotonic() + timeout_s
         try:
-            async for chunk in self._follow(since, wanted, end_s):
+            async for chunk in self._follow(since, wanted, end_s, names):
                 yield chunk
                 await self._rest(min(pace_s, end_s - time.monotonic()))
         except StoreError as error:
@@ -137,7 +158,7 @@ class Feed:
             self.watchers -= 1
 
     async def _follow(
-        self, since: int, wanted: Wanted | None, end_s: float
+        self, since: int, wanted: Wanted | None, end_s: float, names: Names
     ) -> AsyncGenerator[bytes, None]:
         at, is_live, sent_s = since, False, time.monotonic()
         yield GREETING + heartbeat(at)
@@ -146,7 +167,7 @@ class Feed:
             if is_live and at < self._start:
                 raise TooSlow(_too_slow(at, self._head))
             batches = self._new(at) if is_live else await self._old(at)
-            text = b"".join(_text_after(at, batch, wanted) for batch in batches)
+            text = b"".join(_text_after(at, batch, wanted, names) for batch in batches)
             if batches:
                 at = batches[-1].last
             if not text and now_s - sent_s >= self.heartbeat_s:
@@ -246,14 +267,13 @@ class Feed:
             return self.closing.is_set() or not self.watchers
 
         known = self._database.notifier.wait(head, _WAIT_S, until=is_over)
-        return self._read(head) if known > head and not is_over() else []
+        return self._newest(head) if known > head and not is_over() else []
+
+    def _newest(self, after: int) -> list[Batch]:
+        return _batches(self._database.tail.after(after, BATCH_EVENTS))
 
     def _read(self, after: int) -> list[Batch]:
-        found = list_events(self._database, after, BATCH_EVENTS).items
-        if not found:
-            return []
-        events = tuple((event, event_text(event.revision, shapes.event(event))) for event in found)
-        return [Batch(events, b"".join(text for _, text in events))]
+        return _batches(list_events(self._database, after, BATCH_EVENTS).items)
 
     def _keep(self, batches: list[Batch]) -> None:
         for batch in batches:
@@ -283,14 +303,27 @@ class Feed:
         tick.set()
 
 
-def _text_after(at: int, batch: Batch, wanted: Wanted | None) -> bytes:
+def _batches(found: Sequence[EventView]) -> list[Batch]:
+    if not found:
+        return []
+    events = tuple((event, event_text(event.revision, shapes.event(event))) for event in found)
+    return [Batch(events, b"".join(text for _, text in events))]
+
+
+def _text_after(at: int, batch: Batch, wanted: Wanted | None, names: Names) -> bytes:
+    events, whole = batch.seen_by(names)
     if wanted is None and batch.first > at:
-        return batch.text
+        return whole
     return b"".join(
-        text
-        for event, text in batch.events
-        if event.revision > at and (wanted is None or wanted(event))
+        text for event, text in events if event.revision > at and (wanted is None or wanted(event))
     )
+
+
+def _shown_text(names: Names, event: EventView, text: bytes) -> bytes:
+    """An event as it is sent to who is bound to namespaces: most often as to all."""
+    if told_body(names, event.body) is event.body:
+        return text
+    return event_text(event.revision, shapes.event(event, names))
 
 
 def _too_slow(at: int, head: int) -> str:

@@ -1,5 +1,6 @@
 """One job more closely: where it is, what happened to it."""
 
+from functools import partial
 from typing import Annotated, Literal
 
 from fastapi import Query, Response
@@ -7,6 +8,7 @@ from fastapi.responses import PlainTextResponse
 
 from api.http import examples, shapes
 from api.http.answers import Json, answers
+from api.http.caller import Called
 from api.http.example_launch import placement_also
 from api.http.placement_formats import FORMATS, TEXTS
 from api.http.placement_laid import Laid, laid
@@ -68,6 +70,7 @@ def read_placement(
 )
 def list_job_events(
     service: Served,
+    caller: Called,
     namespace: NamePath,
     name: NamePath,
     since: Since = 0,
@@ -81,7 +84,7 @@ def list_job_events(
         found = list_events(service.database, start, limit, job_uid=job.uid)
     except Gone as error:
         found = list_events(service.database, error.oldest, limit, job_uid=job.uid)
-    return Json(shapes.page(found, shapes.event))
+    return Json(shapes.page(found, partial(shapes.event, names=caller.namespaces)))
 
 
 def _laid(service: Service, namespace: str, name: str) -> Laid:

@@ -1,12 +1,14 @@
 """The cluster at a glance, counted from a copy of the world in the size of the cluster."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
+from api.auth.seen import Names
 from api.http.shapes import Shape, rfc3339, time_or_none
 from scheduler.cluster.world import World
 from scheduler.model.lifecycle import JobState
@@ -110,18 +112,54 @@ def _spans(level: Level) -> _Spans:
     )
 
 
-def glance(world: World) -> Shape:
-    """The part of the overview that follows from the world alone."""
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """Gangs that wait for the same kind of thing.
+
+    Attributes:
+        firsts: By namespace, the gang of it that waits longest.
+    """
+
+    reason: str
+    gangs: int
+    gpus: int
+    firsts: Mapping[str, JobRecord]
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """The part of the overview that follows from the world alone.
+
+    Attributes:
+        shape: What is the same for all who look.
+        waits: The most GPUs first.
+        starts: Of gangs whose start is known, the next first.
+    """
+
+    shape: Shape
+    waits: Sequence[Waits]
+    starts: Sequence[JobRecord]
+
+    def told(self, names: Names) -> Shape:
+        """What is told of gangs to who is bound to namespaces: numbers of all, names of theirs."""
+        starts = (job for job in self.starts if names is None or job.spec.namespace in names)
+        return {
+            "waiting": [_reason(waits, names) for waits in self.waits],
+            "starts": [_start(job) for job in islice(starts, STARTS_SHOWN)],
+        }
+
+
+def glance(world: World) -> Glance:
+    """Count and look once, for all who ask."""
     counts = node_counts(world)
-    return {
+    shape = {
         "cluster": world.topology.cluster,
         "revision": world.revision,
         **_totals(world, counts),
         "levels": levels(world, counts),
-        "waiting": waiting(world),
-        "starts": _starts(world),
         "power": _power(world),
     }
+    return Glance(shape, waiting(world), _starts(world))
 
 
 def _totals(world: World, counts: NodeCounts) -> Shape:
@@ -173,15 +211,24 @@ def _level(name: str, spans: _Spans, free: Ints, held: Ints) -> Shape:
     }
 
 
-def waiting(world: World) -> list[Shape]:
-    """Gangs that wait by reason, the most GPUs first, each with the gang that waits longest."""
+def waiting(world: World) -> list[Waits]:
+    """Gangs that wait by reason, the most GPUs first."""
     groups: dict[str, list[JobRecord]] = {}
     for job in world.jobs.values():
         if job.state in WAITING:
             groups.setdefault(reason_of(job), []).append(job)
-    found = [_reason(reason, jobs) for reason, jobs in groups.items()]
-    found.sort(key=lambda shape: (-int(str(shape["gpus"])), str(shape["reason"])))
+    found = [_waits(reason, jobs) for reason, jobs in groups.items()]
+    found.sort(key=lambda waits: (-waits.gpus, waits.reason))
     return found[:REASONS_SHOWN]
+
+
+def _waits(reason: str, jobs: Sequence[JobRecord]) -> Waits:
+    firsts: dict[str, JobRecord] = {}
+    for job in jobs:
+        known = firsts.get(job.spec.namespace)
+        if known is None or (job.age, job.uid) < (known.age, known.uid):
+            firsts[job.spec.namespace] = job
+    return Waits(reason, len(jobs), sum(job.spec.gpu_count for job in jobs), firsts)
 
 
 def name_of(job: JobRecord) -> str:
@@ -196,30 +243,37 @@ def reason_of(job: JobRecord) -> str:
     return str(job.state)
 
 
-def _reason(reason: str, jobs: Sequence[JobRecord]) -> Shape:
-    first = min(jobs, key=lambda job: (job.age, job.uid))
+def _reason(waits: Waits, names: Names) -> Shape:
+    """As `schemas.polling.WaitingFor` describes it."""
+    jobs = (job for ns, job in waits.firsts.items() if names is None or ns in names)
+    first = min(jobs, key=lambda job: (job.age, job.uid), default=None)
     return {
-        "reason": reason,
-        "gangs": len(jobs),
-        "gpus": sum(job.spec.gpu_count for job in jobs),
-        "job": name_of(first),
-        "message": first.message[:MESSAGE_SHOWN],
-        "since": rfc3339(first.submitted_s),
+        "reason": waits.reason,
+        "gangs": waits.gangs,
+        "gpus": waits.gpus,
+        "job": None if first is None else name_of(first),
+        "message": "" if first is None else first.message[:MESSAGE_SHOWN],
+        "since": None if first is None else rfc3339(first.submitted_s),
     }
 
 
-def _starts(world: World) -> list[Shape]:
-    """The next starts that are known."""
+def _starts(world: World) -> list[JobRecord]:
+    """Gangs whose start is known, the next first."""
     known = [
         (job.expected_start_s, job.age, job)
         for job in world.jobs.values()
         if job.expected_start_s is not None and job.state in WAITING
     ]
     known.sort(key=lambda entry: entry[:2])
-    return [
-        {"job": name_of(job), "gpus": job.spec.gpu_count, "at": time_or_none(at_s)}
-        for at_s, _, job in known[:STARTS_SHOWN]
-    ]
+    return [job for _, _, job in known]
+
+
+def _start(job: JobRecord) -> Shape:
+    return {
+        "job": name_of(job),
+        "gpus": job.spec.gpu_count,
+        "at": time_or_none(job.expected_start_s),
+    }
 
 
 def _power(world: World) -> Shape | None:

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from api.http.caller import caller_in
 from api.http.polling import answer_headers, is_match
 from api.http.sight import Answer, Sight
 
@@ -24,7 +25,7 @@ class Glimpse:
         self._sight = sight
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answer = self._sight.overview_at_hand() if _is_plain(scope) else None
+        answer = self._at_hand(scope) if _is_plain(scope) else None
         if answer is None:
             await self._app(scope, receive, send)
             return
@@ -37,6 +38,9 @@ class Glimpse:
             raw.append((b"content-type", b"application/json"))
         await send({"type": "http.response.start", "status": status, "headers": raw})
         await send({"type": "http.response.body", "body": content})
+
+    def _at_hand(self, scope: Scope) -> Answer | None:
+        return self._sight.overview_at_hand(caller_in(scope).namespaces)
 
 
 def _is_plain(scope: Scope) -> bool:

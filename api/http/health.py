@@ -6,6 +6,7 @@ from fastapi import Response
 
 from api.http import examples
 from api.http.answers import Json, answers, text_answer
+from api.http.breaker import is_open
 from api.http.largest import largest_by_level
 from api.http.polling import overview
 from api.http.routing import make_router
@@ -14,10 +15,12 @@ from api.http.shapes import Shape
 from api.log import get_logger
 from api.metrics import CONTENT_TYPE, Metrics
 from api.schemas.service import Live, Ready
+from api.store.errors import DatabaseSilent
 from api.store.events import current_revision
 from api.store.happenings import deliveries_waiting, open_faults
 from api.store.policy import load_policy
 from api.store.queue_views import queue_summaries
+from api.store.schema import trouble_with_schema
 
 FILLS = ("empty", "partly", "full")
 
@@ -74,13 +77,16 @@ def read_metrics(service: Served) -> Response:
 
 
 def _database(service: Service) -> str:
+    if service.database.is_silent:
+        return "does not answer"
     try:
         current_revision(service.database)
+        trouble = trouble_with_schema(service.database)
     except Exception:
         # An edge: whatever the driver raises means that it does not answer.
         log.exception("database_unavailable")
         return "does not answer"
-    return "ok"
+    return trouble or "ok"
 
 
 def _runner(service: Service) -> str:
@@ -90,6 +96,8 @@ def _runner(service: Service) -> str:
 def _refresh(service: Service) -> None:
     metrics = service.metrics
     began_s = time.perf_counter()
+    if service.database.is_silent:
+        raise DatabaseSilent
     current_revision(service.database)
     metrics.database_read.set(time.perf_counter() - began_s)
     metrics.database_up.set(1)
@@ -110,6 +118,7 @@ def _refresh(service: Service) -> None:
     metrics.show_by(metrics.faults, open_faults(service.database))
     metrics.deliveries_pending.set(deliveries_waiting(service.database))
     metrics.paused.set(int(load_policy(service.database).paused))
+    metrics.breaker.set(int(is_open(service)))
     metrics.watchers.set(service.feed.watchers)
 
 

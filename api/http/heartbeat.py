@@ -31,7 +31,7 @@ NEXT_S = 10.0
 missed before it is suspect, or a guard ends a pod."""
 
 NEXT_SOON_S = 1.0
-"""While pods of the node have yet to start."""
+"""While pods of the node have yet to start, or somebody reads their logs."""
 
 FENCE_MARGIN_S = 20.0
 """So long before a node may be lost its strict pods have ended: time to kill, and for clocks that
@@ -89,6 +89,7 @@ def _answer(service: Service, heard: Heard, said: Sequence[Said]) -> shapes.Shap
     due = [pod for pod in heard.desired if pod not in fresh or not waits(pod, starts[pod.job_uid])]
     return {
         "desired": [_desired(pod, launch(pod, starts.get(pod.job_uid))) for pod in due],
+        "stopping": [{"uid": uid, "attempt": attempt} for uid, attempt in heard.stopping],
         "ignored": [_ignored(word, why) for word, why in heard.ignored],
         "logs": [_wanted(log) for log in heard.logs],
         "health": heard.health,
@@ -121,7 +122,7 @@ def _said(body: HeartbeatBody) -> list[Said]:
 
 def _says_nothing_new(heard: Heard, said: Sequence[Said]) -> bool:
     """Whether the same words would be answered the same for as long as nothing else changes."""
-    if heard.ignored or heard.logs:
+    if heard.ignored or heard.stopping or heard.is_read:
         return False
     running = {(pod.uid, pod.attempt) for pod in heard.desired if pod.state is PodState.RUNNING}
     is_all = len(running) == len(heard.desired) == len(said)
@@ -129,7 +130,8 @@ def _says_nothing_new(heard: Heard, said: Sequence[Said]) -> bool:
 
 
 def _next_s(heard: Heard) -> float:
-    if any(pod.state is not PodState.RUNNING for pod in heard.desired) or heard.logs:
+    is_due = any(pod.state is not PodState.RUNNING for pod in heard.desired)
+    if is_due or heard.stopping or heard.is_read:
         return NEXT_SOON_S
     policy = heard.policy
     return min(NEXT_S, policy.suspect_after_s / 3, fence_after_s(policy) / 3)

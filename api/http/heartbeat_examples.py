@@ -41,6 +41,7 @@ ANSWER: dict[str, object] = {
             },
         }
     ],
+    "stopping": [{"uid": f"{_UID}--5", "attempt": 1}],
     "ignored": [
         {
             "uid": f"{_UID}--7",

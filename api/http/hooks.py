@@ -4,18 +4,22 @@ from typing import Annotated
 
 from fastapi import Depends, Query
 
+from api.auth import Caller, Right, check, visible
+from api.auth.seen import namespaces_read
 from api.hooks.allow import HookRefused, parse
 from api.http import example_bodies, shapes
 from api.http import hook_examples as told
 from api.http.answers import Json, answers, takes
 from api.http.body import optional_json_body
+from api.http.caller import Called
 from api.http.routing import Cursor, Limit, NameFilter, NamePath, make_router
-from api.http.service import Served
+from api.http.service import Served, Service
 from api.schemas.checkpoint import CheckpointPage
 from api.schemas.hook import Delivery, DeliveryPage, DeliveryStateName
 from api.schemas.node import Nothing
 from api.store import outbox
 from api.store.checkpoints import KnownCheckpoint, list_checkpoints
+from api.store.errors import NotFound
 
 router = make_router("hooks")
 
@@ -40,6 +44,7 @@ def read_checkpoints(service: Served, namespace: NamePath, name: NamePath) -> Js
 )
 def list_hook_deliveries(
     service: Served,
+    caller: Called,
     namespace: NameFilter = None,
     job: NameFilter = None,
     state: DeliveryStateName | None = None,
@@ -50,6 +55,7 @@ def list_hook_deliveries(
     """What is to be sent, was sent, or was given up; the last are kept for a week."""
     found = outbox.list_deliveries(
         service.database,
+        namespaces=namespaces_read(caller, namespace),
         namespace=namespace,
         job=job,
         state=None if state is None else outbox.DeliveryState(state),
@@ -65,9 +71,9 @@ def list_hook_deliveries(
     summary="Read a message to a hook",
     responses=answers(Delivery, told.DELIVERY, 404, says="The message."),
 )
-def read_hook_delivery(service: Served, id: NamePath) -> Json:
+def read_hook_delivery(service: Served, caller: Called, id: NamePath) -> Json:
     """One message, as far as it has come."""
-    return Json(_delivery(outbox.get_delivery(service.database, id)))
+    return Json(_delivery(_theirs(service, caller, id)))
 
 
 @router.post(
@@ -78,16 +84,25 @@ def read_hook_delivery(service: Served, id: NamePath) -> Json:
     ),
     openapi_extra=takes(Nothing, example_bodies.NOTHING_BODIES, required=False),
 )
-def retry_hook_delivery(service: Served, id: NamePath, body: NoBody) -> Json:
+def retry_hook_delivery(service: Served, caller: Called, id: NamePath, body: NoBody) -> Json:
     """One that was given up has all its attempts before it; one that waits is sent now.
 
     409 when it was delivered or withdrawn, or is a request to save whose time is over.
     """
+    check(caller, Right.SUBMIT, namespace=_theirs(service, caller, id).namespace)
     now_s = service.clock.now_s()
     found = outbox.retry_delivery(service.database, id, now_s=now_s)
     if service.runner is not None:
         service.runner.wake()
     return Json(_delivery(found))
+
+
+def _theirs(service: Service, caller: Caller, id_: str) -> outbox.Delivery:
+    """A message about a job that the caller may see; others' are as if they were not there."""
+    found = outbox.get_delivery(service.database, id_)
+    if not visible(caller, found):
+        raise NotFound("delivery", id_)
+    return found
 
 
 def _delivery(found: outbox.Delivery) -> shapes.Shape:

@@ -10,8 +10,7 @@ from api.http.body import JSON, YAML_TYPES, media_type
 from api.http.routing import make_router
 from api.http.service import Served
 from api.http.shapes import Shape
-from api.ingest.asked import Asked
-from api.ingest.topology import PODYARD, read_inventory
+from api.ingest.asked import PODYARD, Asked
 from api.schemas.common import LEVEL_PATTERN, LINE_PATTERN, NAME_PATTERN
 from api.schemas.inventory import Imported
 from api.schemas.reading import InvalidFields
@@ -158,6 +157,9 @@ def post_inventory(
     is never removed. The same import again changes nothing.
     """
     database = service.database
+    # The readers of all formats come with networkx: a service that starts has no time for them.
+    from api.ingest.topology import read_inventory
+
     read = read_inventory(text, asked, lambda name: find_node_type(database, name))
     result = import_inventory(
         database,

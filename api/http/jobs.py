@@ -5,6 +5,8 @@ from typing import Annotated
 from fastapi import Depends, Query
 from fastapi.concurrency import run_in_threadpool
 
+from api.auth import Right, check
+from api.auth.seen import namespaces_read
 from api.http import example_bodies, examples, shapes
 from api.http.answers import Json, answers, takes
 from api.http.body import YAML_TYPES, json_or_yaml_body
@@ -54,11 +56,12 @@ async def submit_job(
     timeout_s: Timeout = WAIT_S,
 ) -> Json:
     """Write a job down; the answer is 200 instead of 201 when its key is known already."""
+    check(caller, Right.SUBMIT, namespace=body.namespace)
     if dry_run:
         return Json(await run_in_threadpool(dry_run_of, service, caller, body))
-    job, created = await run_in_threadpool(submit_one, service, body, key)
+    job, created = await run_in_threadpool(submit_one, service, caller, body, key)
     if wait is not None:
-        job = await wait_for(service, job.uid, wait, timeout_s)
+        job = await wait_for(service, job.uid, wait, timeout_s, job)
     return Json(shapes.job(job), 201 if created else 200)
 
 
@@ -69,6 +72,7 @@ async def submit_job(
 )
 def list_all_jobs(
     service: Served,
+    caller: Called,
     namespace: NameFilter = None,
     queue: NameFilter = None,
     state: JobStateName | None = None,
@@ -76,9 +80,10 @@ def list_all_jobs(
     cursor: Cursor = None,
 ) -> Json:
     """All jobs whose record has not been deleted, those that have ended too."""
+    names = namespaces_read(caller, namespace)
     found = list_jobs(
         service.database,
-        namespace=namespace,
+        namespaces=names,
         queue=queue,
         state=None if state is None else JobState(state),
         limit=limit,
@@ -116,6 +121,7 @@ async def read_job(
 )
 def patch_job(
     service: Served,
+    caller: Called,
     namespace: NamePath,
     name: NamePath,
     body: Annotated[JobPatch, Depends(patch_body())],
@@ -126,7 +132,7 @@ def patch_job(
     Everything else stays as submitted. 409 when the job has ended, is not in the state for the
     change, or is not at the revision that its caller knows.
     """
-    return _job(change_one(service, namespace, name, body, match))
+    return _job(change_one(service, caller, namespace, name, body, match))
 
 
 @router.delete(

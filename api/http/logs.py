@@ -28,6 +28,7 @@ LOG: dict[str, object] = {
     "pod": "llama-70b-0",
     "node": "n001",
     "attempt": 1,
+    "state": "running",
     "process": 0,
     "stream": "out",
     "text": "step 1000 loss 2.31\nstep 1010 loss 2.29\n",
@@ -71,7 +72,7 @@ async def read_log(
     wanted = Wanted(process, stream, tail_bytes, attempt)
     now_s = service.clock.now_s()
     database = service.database
-    request = await run_in_threadpool(ask, database, namespace, name, wanted, now_s=now_s)
+    request, state = await run_in_threadpool(ask, database, namespace, name, wanted, now_s=now_s)
     try:
         found = await _wait(service, request, wait_s)
     finally:
@@ -83,6 +84,7 @@ async def read_log(
             "pod": name,
             "node": request.node,
             "attempt": request.attempt,
+            "state": state,
             "process": process,
             "stream": stream,
             "text": found.content.decode("utf-8", errors="replace"),

@@ -8,9 +8,9 @@ from fastapi import Depends, Query
 from api.http import example_bodies, examples, shapes
 from api.http.answers import Json, answers, takes
 from api.http.body import optional_json_body
+from api.http.caller import Called
 from api.http.routing import Cursor, Limit, LineFilter, NamePath, make_router
 from api.http.service import Served, Service
-from api.http.submitting import CALLER
 from api.schemas.common import LINE_PATTERN
 from api.schemas.node import CordonBody, HealthName, Node, NodePage, Nothing
 from api.schemas.reading import InvalidFields
@@ -87,12 +87,13 @@ def read_node(service: Served, name: NamePath) -> Json:
 )
 def cordon(
     service: Served,
+    caller: Called,
     name: NamePath,
     body: Annotated[CordonBody, Depends(optional_json_body(CordonBody))],
 ) -> Json:
     """Pods that are there stay; a second cordon replaces the reason."""
     node = cordon_node(
-        service.database, name, reason=body.reason, by=CALLER, now_s=service.clock.now_s()
+        service.database, name, reason=body.reason, by=caller.name, now_s=service.clock.now_s()
     )
     return Json(shapes.node(node))
 

@@ -11,6 +11,7 @@ from api.http.guard import problem_response
 from api.log import get_logger
 from api.metrics import Metrics
 from api.problems import INTERNAL, kind_of
+from api.tracing import tracing
 
 log = get_logger(__name__)
 
@@ -37,6 +38,17 @@ class Observe:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        if tracing.is_on:
+            with tracing.request(scope["method"], scope["headers"]) as span:
+                status = await self._observed(scope, receive, send)
+                route = str(getattr(scope.get("route"), "path", "none"))
+                span.set_attribute("http.route", route)
+                span.set_attribute("http.response.status_code", status)
+            return
+        await self._observed(scope, receive, send)
+
+    async def _observed(self, scope: Scope, receive: Receive, send: Send) -> int:
+        """Serve a request; the status that was answered."""
         began_s, status = time.perf_counter(), 0
 
         async def noted(message: Message) -> None:
@@ -59,6 +71,7 @@ class Observe:
             _log_failure(error)
             await problem_response(error)(scope, receive, noted)
         self._note(scope, status, time.perf_counter() - began_s)
+        return status
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "none")

@@ -7,7 +7,10 @@ from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
+from api.auth import Right
+from api.auth.credentials import COOKIE
 from api.http.answers import SCHEMAS, problem_answer
+from api.http.rights import TABLE
 from api.schemas.batch import JobBatch
 from api.schemas.checkpoint import CheckpointReport
 from api.schemas.fault import DrainBody, FaultBody, FenceBody
@@ -23,6 +26,7 @@ from api.schemas.problem import ProblemDocument
 from api.schemas.queue import QueueBody, QueuePatch, QueuePut
 from api.schemas.reading import json_schemas
 from api.schemas.reservation import ReservationBody
+from api.schemas.security import LoginBody
 from api.schemas.service import ClockBody, PolicyBody
 from api.schemas.verdict import DryRun
 from api.schemas.whatif import WhatIfBody
@@ -51,6 +55,26 @@ TAGS = {
     "service": "Health and metrics.",
 }
 
+SCHEMES: dict[str, Any] = {
+    "token": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "A token of `podyard token create`, or of an identity provider.",
+    },
+    "password": {
+        "type": "http",
+        "scheme": "basic",
+        "description": "Any name, with the token as its password.",
+    },
+    "session": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": COOKIE,
+        "description": "Of a browser that has logged in.",
+    },
+}
+"""How callers say who they are."""
+
 _MODELS = (
     JobBody,
     JobBatch,
@@ -61,6 +85,7 @@ _MODELS = (
     FenceBody,
     HeartbeatBody,
     LogBody,
+    LoginBody,
     Nothing,
     DryRun,
     Placement,
@@ -100,6 +125,9 @@ def _described(app: FastAPI, routers: Sequence[APIRouter]) -> dict[str, Any]:
         routes=app.routes,
         tags=[{"name": name, "description": text} for name, text in TAGS.items()],
     )
+    described["components"]["securitySchemes"] = SCHEMES
+    # `{}`: a service without tokens asks for none.
+    described["security"] = [{}, *({name: []} for name in SCHEMES)]
     schemas = described["components"]["schemas"]
     for name, schema in json_schemas(_MODELS, SCHEMAS + "{model}").items():
         schemas.setdefault(name, schema)
@@ -109,18 +137,26 @@ def _described(app: FastAPI, routers: Sequence[APIRouter]) -> dict[str, Any]:
         for route in router.routes:
             if isinstance(route, APIRoute):
                 for method in route.methods or ():
-                    _complete(described["paths"][route.path_format][method.lower()], route)
+                    operation = described["paths"][route.path_format][method.lower()]
+                    _complete(operation, method, route)
     return described
 
 
-def _complete(operation: dict[str, Any], route: APIRoute) -> None:
+def _complete(operation: dict[str, Any], method: str, route: APIRoute) -> None:
     """Put back what FastAPI drops: nulls in examples; and say what refused parameters look like."""
     for status, answer in route.responses.items():
         _put_back(operation["responses"][str(status)], answer)
     if route.openapi_extra:
         _put_back(operation["requestBody"], route.openapi_extra["requestBody"])
+    answered = operation["responses"]
     if 422 not in route.responses:
-        operation["responses"]["422"] = problem_answer(422)
+        answered["422"] = problem_answer(422)
+    if TABLE.rights(method.upper(), route.path) == (Right.PUBLIC,):
+        operation["security"] = []
+        return
+    # Of a service that asks who calls.
+    for status in (401, 403, 429):
+        answered.setdefault(str(status), problem_answer(status))
 
 
 def _put_back(into: dict[str, Any], given: Mapping[str, Any]) -> None:

@@ -1,12 +1,16 @@
 """Pods: list them, and take what their nodes report."""
 
+from functools import partial
 from typing import Annotated
 
 from fastapi import Depends, Query
 
+from api.auth import ANYBODY, Caller, Right, Role, check
+from api.auth.seen import Names, may_report, namespaces_read
 from api.http import example_bodies, examples, shapes
 from api.http.answers import Json, answers, takes
 from api.http.body import json_body
+from api.http.caller import Called
 from api.http.routing import Cursor, Limit, LineFilter, NameFilter, NamePath, make_router
 from api.http.service import Served
 from api.schemas.common import LINE_PATTERN
@@ -30,6 +34,7 @@ JobFilter = Annotated[
 )
 def list_all_pods(
     service: Served,
+    caller: Called,
     namespace: NameFilter = None,
     job: JobFilter = None,
     node: LineFilter = None,
@@ -43,7 +48,13 @@ def list_all_pods(
             job = ""  # no job is in two namespaces
         namespace = in_job
     found = list_pods(
-        service.database, namespace=namespace, job=job, node=node, limit=limit, cursor=cursor
+        service.database,
+        namespaces=_shown(caller, namespace, node),
+        namespace=namespace,
+        job=job,
+        node=node,
+        limit=limit,
+        cursor=cursor,
     )
     topology = load_topology(service.database).topology
     return Json(shapes.page(found, lambda view: shapes.pod(view, topology)))
@@ -59,11 +70,16 @@ def list_all_pods(
 )
 def report_status(
     service: Served,
+    caller: Called,
     namespace: NamePath,
     name: NamePath,
     body: Annotated[StatusBody, Depends(json_body(StatusBody))],
 ) -> Json:
-    """Take a node's report; a repeat of it does nothing, one of another life of the pod is 409."""
+    """Take a node's report; a repeat of it does nothing, one of another life of the pod is 409.
+
+    An agent reports of pods on its nodes. Who submits reports of their own pods where no agent
+    does: it would be believed and the GPUs given on.
+    """
     pod = report_pod(
         service.database,
         namespace,
@@ -73,5 +89,14 @@ def report_status(
         exit_code=body.exit_code,
         uid=body.uid,
         now_s=service.clock.now_s(),
+        may=None if caller is ANYBODY else partial(may_report, caller),
     )
     return Json(shapes.pod(pod, load_topology(service.database).topology))
+
+
+def _shown(caller: Caller, namespace: str | None, node: str | None) -> Names:
+    """Namespaces whose pods are listed; an agent sees all pods of a node of its own."""
+    if caller.role is Role.AGENT:
+        check(caller, Right.READ, node=node)
+        return None
+    return namespaces_read(caller, namespace)

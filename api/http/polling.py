@@ -1,13 +1,16 @@
 """What dashboards poll: the cluster at a glance, and the map for drawing."""
 
+from functools import partial
 from typing import Annotated
 
 from fastapi import Header, Query, Response
 from fastapi.concurrency import run_in_threadpool
 
+from api.auth.seen import Names
 from api.http import example_polling as examples
 from api.http import shapes
 from api.http.answers import Documented, answers
+from api.http.caller import Called
 from api.http.glance import MESSAGE_SHOWN
 from api.http.largest import largest_of
 from api.http.routing import REVISION_MAX, make_router
@@ -22,6 +25,9 @@ router = make_router("cluster")
 
 QUEUES_SHOWN = 100
 FAULTS_SHOWN = 5
+
+VARY = "Accept-Encoding, Authorization, Cookie"
+"""Who asks decides which names are in an answer."""
 
 NOT_MODIFIED: Documented = {
     304: {"description": "Nothing changed since the answer with that ETag.", "content": {}}
@@ -46,16 +52,18 @@ AcceptEncoding = Annotated[
     responses=answers(Overview, examples.OVERVIEW, says="Totals.", also=NOT_MODIFIED),
 )
 async def read_overview(
-    service: Served, match: IfNoneMatch = None, encoding: AcceptEncoding = None
+    service: Served, caller: Called, match: IfNoneMatch = None, encoding: AcceptEncoding = None
 ) -> Response:
     """Capacity, use, health, queues, what gangs wait for, what would fit; of the newest revision.
 
     Small whatever the size of the cluster, and made to be polled: an answer is made once a change
-    for all who ask. On a cluster of 1,000 nodes and more it may be up to a second old.
+    for all who ask. On a cluster of 1,000 nodes and more it may be up to a second old. Numbers
+    count everybody's jobs; who is bound to namespaces is told the names of theirs.
     """
-    answer = service.sight.overview_at_hand()
+    names = caller.namespaces
+    answer = service.sight.overview_at_hand(names)
     if answer is None:
-        answer = await run_in_threadpool(_overview, service)
+        answer = await run_in_threadpool(_overview, service, names)
     return _sent(answer, match, encoding)
 
 
@@ -68,6 +76,7 @@ async def read_overview(
 )
 async def read_map(
     service: Served,
+    caller: Called,
     since: Annotated[
         int | None,
         Query(
@@ -85,23 +94,29 @@ async def read_map(
     far back, or the map itself is new. Names of levels, types and nodes are told with the whole
     map alone. Up to a second old on a large cluster, as the overview.
     """
-    answer = service.sight.map_at_hand(since)
+    names = caller.namespaces
+    answer = service.sight.map_at_hand(since, names)
     if answer is None:
-        answer = await run_in_threadpool(service.sight.map, since)
+        answer = await run_in_threadpool(service.sight.map, since, names)
     return _sent(answer, match, encoding)
 
 
 def overview(service: Service) -> shapes.Shape:
     """The overview as values, for whoever in this process wants a part of it."""
-    return service.sight.shape(lambda: _stored(service))
+    return service.sight.shape(partial(_stored, service))
 
 
-def _overview(service: Service) -> Answer:
-    return service.sight.overview(lambda: _stored(service), lambda: _present(service))
+def _overview(service: Service, names: Names) -> Answer:
+    return service.sight.overview(partial(_stored, service), partial(_present, service), names)
 
 
-def _stored(service: Service) -> shapes.Shape:
-    queues = queue_summaries(service.database, limit=QUEUES_SHOWN)
+def _stored(service: Service, names: Names) -> shapes.Shape:
+    """What the database has for the overview; of those bound to namespaces what is theirs alone."""
+    queues = _queues(service, names)
+    return queues if names is not None else queues | _of_all(service)
+
+
+def _of_all(service: Service) -> shapes.Shape:
     return {
         "faults": {
             "open": open_faults(service.database),
@@ -119,6 +134,11 @@ def _stored(service: Service) -> shapes.Shape:
         },
         "jobs": {str(state): n for state, n in sorted(count_jobs(service.database).items())},
         "largest_gangs": largest_of(service),
+    }
+
+
+def _queues(service: Service, names: Names) -> shapes.Shape:
+    return {
         "queues": [
             {
                 "name": found.queue.name,
@@ -127,7 +147,7 @@ def _stored(service: Service) -> shapes.Shape:
                 "used_gpus": found.used_gpus,
                 "pending": found.pending,
             }
-            for found in queues
+            for found in queue_summaries(service.database, limit=QUEUES_SHOWN, names=names)
         ],
     }
 
@@ -161,7 +181,7 @@ def _sent(answer: Answer, match: str | None, encoding: str | None) -> Response:
 
 def answer_headers(answer: Answer) -> dict[str, str]:
     """Those of every answer that is polled for."""
-    return {"ETag": answer.etag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+    return {"ETag": answer.etag, "Cache-Control": "no-cache", "Vary": VARY}
 
 
 def is_match(etag: str, match: str) -> bool:

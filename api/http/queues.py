@@ -1,6 +1,7 @@
 """Queues: a tree of tenants' lines."""
 
 import re
+from functools import partial
 from typing import Annotated
 
 from fastapi import Depends
@@ -8,6 +9,7 @@ from fastapi import Depends
 from api.http import example_bodies, examples, shapes
 from api.http.answers import Json, answers, takes
 from api.http.body import json_body
+from api.http.caller import Called
 from api.http.routing import Cursor, Limit, NamePath, make_router
 from api.http.service import Served
 from api.schemas.common import NAME_PATTERN, PATTERN_WORDS
@@ -25,10 +27,16 @@ router = make_router("queues")
     summary="List queues",
     responses=answers(QueuePage, examples.QUEUES, 422, says="Queues by name."),
 )
-def list_all_queues(service: Served, limit: Limit = 500, cursor: Cursor = None) -> Json:
-    """Queues with what their jobs hold; `default` is always among them."""
-    found = list_queues(service.database, limit=limit, cursor=cursor)
-    return Json(shapes.page(found, shapes.queue))
+def list_all_queues(
+    service: Served, caller: Called, limit: Limit = 500, cursor: Cursor = None
+) -> Json:
+    """Queues with what their jobs hold; `default` is always among them.
+
+    Who is bound to namespaces sees those that take jobs of them; numbers count everybody's jobs.
+    """
+    names = caller.namespaces
+    found = list_queues(service.database, limit=limit, cursor=cursor, names=names)
+    return Json(shapes.page(found, partial(shapes.queue, names=names)))
 
 
 @router.post(
@@ -55,9 +63,10 @@ def create_queue(
     summary="Read a queue",
     responses=answers(Queue, examples.QUEUE, 404, says="The queue."),
 )
-def read_queue(service: Served, name: NamePath) -> Json:
-    """One queue with what its jobs hold."""
-    return Json(shapes.queue(get_queue(service.database, name)))
+def read_queue(service: Served, caller: Called, name: NamePath) -> Json:
+    """One queue with what its jobs hold; 404 for one that takes none of the caller's jobs."""
+    names = caller.namespaces
+    return Json(shapes.queue(get_queue(service.database, name, names), names))
 
 
 @router.put(

@@ -13,10 +13,12 @@ from api.http.quality import Quality
 from api.http.service import Service
 from api.http.shapes import Shape
 from api.log import get_logger
+from api.loop.promised import promised_by_log
 from api.store.events import current_revision
 from api.store.happenings import count_events, waits_of
 from api.store.ledger import audit_ledger
 from api.store.series import note
+from api.store.set_aside import set_parts_aside
 from scheduler.cluster.world import World
 from scheduler.model.lifecycle import JobState
 
@@ -26,6 +28,12 @@ FIRST_S, SAMPLE_S = 2.0, 15.0
 
 AUDIT_S = 600.0
 """Between two audits: one adds up all live pods, in a second or so for 10,000 nodes."""
+
+REST = 4.0
+"""It reads the decision log in a fifth of its time, as that may be long."""
+
+AGAIN_S = 60.0
+"""The same while parts are set aside, which are to be used again soon after they were mended."""
 
 LOGGED = 10
 
@@ -46,6 +54,7 @@ class Recorder:
         self._thread: threading.Thread | None = None
         self._since = -1
         self._audited_s: float | None = None
+        self._is_aside = False
         self.quality = Quality()
 
     def start(self) -> None:
@@ -95,18 +104,32 @@ class Recorder:
         note(service.database, figures, now_s=now_s)
 
     def _audit_at_times(self) -> None:
-        if self._audited_s is None or time.monotonic() - self._audited_s >= AUDIT_S:
+        wait_s = AGAIN_S if self._is_aside else AUDIT_S
+        if self._audited_s is None or time.monotonic() - self._audited_s >= wait_s:
             self.audit()
             self._audited_s = time.monotonic()
 
-    def audit(self) -> None:
-        """Compare the ledger with the live pods; what is wrong is logged, and a metric."""
-        found = audit_ledger(self._service.database)
-        numbers = tuple(map(str, found.differences))
-        wrong = (*found.doubles, *numbers, *found.claim_faults, *found.standing_faults)
-        self._service.metrics.ledger_faults.set(len(wrong))
-        if wrong:
-            log.error("ledger_differs", faults=len(wrong), first=wrong[:LOGGED])
+    def audit(self, *, with_log: bool = False) -> None:
+        """Compare the ledger with the live pods, and these with what the decision log has.
+
+        What is wrong is logged, and a metric; the parts that it is about are set aside, and used
+        again once they agree.
+
+        Args:
+            with_log: Also the first time.
+        """
+        service = self._service
+        # A process that has just begun has more urgent things to do than to read the log.
+        is_first = self._audited_s is None and not with_log
+        promised = None if is_first else promised_by_log(service.database, REST)
+        found = audit_ledger(service.database, promised)
+        service.metrics.ledger_faults.set(len(found.lines))
+        self._is_aside = bool(found.parts)
+        service.metrics.parts_aside.set(len(found.parts))
+        if found.lines:
+            log.error("ledger_differs", faults=len(found.lines), first=found.lines[:LOGGED])
+        for said in set_parts_aside(service.database, found.parts, now_s=service.clock.now_s()):
+            log.warning("parts_aside", said=said)
 
     def _happened(self) -> dict[str, float]:
         service, since = self._service, self._since

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import Depends
 
-from api.auth import Caller, visible
+from api.auth.seen import namespaces_read
 from api.http import claim_examples as told
 from api.http import shapes
 from api.http.answers import Json, answers, takes
@@ -20,7 +20,7 @@ from api.store.topology import load_topology
 from api.store.windows import WindowView, create_window, delete_window, get_window, list_windows
 from scheduler.errors import Problem
 from scheduler.importers.hostlist import HostlistError, expand
-from scheduler.model.claim import Window
+from scheduler.model.claim import ClaimWhy, Window
 from scheduler.model.ids import NodeId
 from scheduler.model.resources import indices_of
 from scheduler.topology.tree import Topology
@@ -107,11 +107,20 @@ def list_all_claims(
     limit: Limit = 500,
     cursor: Cursor = None,
 ) -> Json:
-    """GPUs that are kept for gangs that are not there yet, and for people."""
+    """GPUs that are kept for gangs that are not there yet, and for people.
+
+    Of gangs of namespaces that are not the caller's the map alone says how much is kept for them.
+    """
     found = list_claims(
-        service.database, namespace=namespace, job=job, node=node, limit=limit, cursor=cursor
+        service.database,
+        namespaces=namespaces_read(caller, namespace),
+        namespace=namespace,
+        job=job,
+        node=node,
+        limit=limit,
+        cursor=cursor,
     )
-    return Json(shapes.page(found, lambda view: _claim(caller, view)))
+    return Json(shapes.page(found, _claim))
 
 
 def _nodes(body: ReservationBody, topology: Topology) -> list[str]:
@@ -197,21 +206,21 @@ def _shape(view: WindowView, now_s: float) -> shapes.Shape:
     }
 
 
-def _claim(caller: Caller, view: ClaimView) -> shapes.Shape:
-    """As `schemas.reservation.Claim` describes it; of another tenant's only what is kept."""
+def _claim(view: ClaimView) -> shapes.Shape:
+    """As `schemas.reservation.Claim` describes it."""
     claim = view.claim
-    is_shown = claim.job is None or visible(caller, view)
     role = shapes.RANK_ROLE if claim.job is not None and not claim.role else claim.role
     return {
-        "uid": claim.uid if is_shown else "",
+        "uid": claim.uid,
         "why": claim.why,
-        "job": f"{view.namespace}/{view.job}" if view.job and is_shown else None,
-        "reservation": view.window or None,
+        "job": f"{view.namespace}/{view.job}" if view.job else None,
+        "reservation": view.window if claim.why is ClaimWhy.MAINTENANCE else None,
+        "pool": view.window if claim.why is ClaimWhy.POOL else None,
         "node": claim.node,
         "gpus": indices_of(claim.gpu_mask),
         "starts_at": shapes.rfc3339(claim.starts_s) if claim.starts_s else None,
         "until": shapes.time_or_none(claim.until_s),
-        "role": role if is_shown else "",
-        "index": claim.index if is_shown else 0,
+        "role": role,
+        "index": claim.index,
         "revision": view.revision,
     }

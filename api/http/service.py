@@ -8,6 +8,7 @@ from fastapi import Depends, Request
 from api.admission.admit import Door
 from api.clock import Clock
 from api.http.feed import Feed
+from api.http.gate import Gate
 from api.http.placement_price import Regrets
 from api.http.reader import Reader
 from api.http.sight import Sight
@@ -26,6 +27,7 @@ class Service:
     Attributes:
         runner: None where this process does not decide (`--role api`).
         reader: A copy of the world for questions; decides nothing.
+        gate: Knows who callers are.
         sight: What dashboards poll, made once a change.
         regrets: What the empty cluster would offer, as far as it was asked.
     """
@@ -41,6 +43,7 @@ class Service:
     waiters: JobWaiters
     feed: Feed
     leases: Leases
+    gate: Gate
     regrets: Regrets = field(default_factory=Regrets)
 
 

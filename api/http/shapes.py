@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TypeVar
 
+from api.auth.seen import Names, shown_queue, told_body
 from api.store.views import EventView, JobView, NodeView, Page, PodView, QueueView
 from scheduler.model.lifecycle import FINAL
 from scheduler.model.resources import indices_of
@@ -61,6 +62,7 @@ def job(view: JobView) -> Shape:
         "finished_at": time_or_none(view.finished_at),
         "expected_start": time_or_none(view.expected_start_at),
         "held": view.held,
+        "mismatch": view.mismatch,
         "evicting": _evicting(view),
         "recovering": _recovering(view),
         "crashes": view.recovery.crashes,
@@ -152,6 +154,7 @@ def node(view: NodeView) -> Shape:
         "faults": [_open_fault(fault) for fault in view.standing.faults],
         "lemon": view.standing.lemon,
         "quarantined_until": time_or_none(view.standing.quarantined_until_s),
+        "mismatch": view.standing.mismatch,
         "cordoned": _with_times(view.cordon, "at"),
         "draining": _with_times(view.drain, "deadline", "at"),
         "domains": view.places,
@@ -183,9 +186,13 @@ def _with_times(value: Mapping[str, object] | None, *names: str) -> Shape | None
     return dict(value) | times
 
 
-def queue(view: QueueView) -> Shape:
-    """As `schemas.queue.Queue` describes it."""
-    stated = view.queue
+def queue(view: QueueView, names: Names = None) -> Shape:
+    """As `schemas.queue.Queue` describes it.
+
+    Args:
+        names: Namespaces that its reader is bound to; None = all.
+    """
+    stated = shown_queue(names, view.queue)
     return {
         "name": stated.name,
         "parent": stated.parent,
@@ -209,8 +216,12 @@ def queue(view: QueueView) -> Shape:
     }
 
 
-def event(view: EventView) -> Shape:
-    """As `schemas.event.Event` describes it."""
+def event(view: EventView, names: Names = None) -> Shape:
+    """As `schemas.event.Event` describes it.
+
+    Args:
+        names: Namespaces that its reader is bound to; None = all.
+    """
     return {
         "revision": view.revision,
         "at": rfc3339(view.at),
@@ -222,5 +233,5 @@ def event(view: EventView) -> Shape:
             "uid": view.uid,
         },
         "message": view.message,
-        "body": view.body,
+        "body": told_body(names, view.body),
     }

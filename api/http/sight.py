@@ -15,8 +15,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from api.auth.seen import Names
+from api.http.ahead import Ahead
 from api.http.drawing import Drawing, draw, drawn
-from api.http.glance import glance
+from api.http.glance import Glance, glance
 from api.http.reader import Reader
 from api.http.shapes import Shape
 from api.schemas.reading import write_json
@@ -35,11 +37,17 @@ REST = 20
 
 REST_S_MAX = 1.0
 
+AGE_S = 1.0
+"""So long after it was current, an answer about a large cluster is given while the next is made."""
+
 PATIENCE_S = 0.05
 """Longest wait behind another question; after it, what was answered last is answered again."""
 
 DELTAS_KEPT = 64
 """Different answers to `since`; dashboards that look at the same time ask for the same."""
+
+SETS_KEPT = 256
+"""Sets of namespaces that those who look are bound to, each with answers of its own."""
 
 PACKED_BYTES_MIN = 2_048
 
@@ -68,11 +76,16 @@ def answer_of(shape: Shape, etag: str) -> Answer:
 
 @dataclass(slots=True)
 class Paced:
-    """When something was made last, and until when that is used whatever happens."""
+    """When something was made last, and until when that is used whatever happens.
+
+    Attributes:
+        current_s: When it was last seen that nothing had changed since.
+    """
 
     revision: int = -1
     checked_s: float = 0.0
     rests_until_s: float = 0.0
+    current_s: float = -AGE_S
 
     def note(self, revision: int, took_s: float, nodes: int) -> None:
         """Remember it; `took_s`, the thread's own time, is not longer on a busy machine."""
@@ -81,6 +94,7 @@ class Paced:
         is_dear = nodes >= LARGE_NODES and self.revision >= 0
         rest_s = min(REST * took_s, REST_S_MAX) if is_dear else 0.0
         self.revision, self.checked_s, self.rests_until_s = revision, now_s, now_s + rest_s
+        self.current_s = now_s
 
     def is_current(self, known: int) -> bool:
         """Whether what was made last may be used without a look into the database."""
@@ -88,27 +102,65 @@ class Paced:
         if self.revision < 0:
             return False
         is_known = self.revision >= known and now_s - self.checked_s < CHECK_S
+        if is_known:
+            self.current_s = now_s
         return is_known or now_s < self.rests_until_s
 
 
 T = TypeVar("T")
 Extra = Callable[[], Shape]
+Stored = Callable[[Names], Shape]
 
 
 @dataclass(slots=True)
 class _Overview:
-    """The overview made last: what follows from the world, and the whole answer."""
+    """The overview made last: what follows from the world, and the answers by who asks.
+
+    Attributes:
+        shapes: Of the newest glance alone.
+    """
 
     pace: Paced = field(default_factory=Paced)
-    shape: Shape = field(default_factory=dict)
-    answer: Answer | None = None
+    glance: Glance | None = None
+    shapes: OrderedDict[Names, Shape] = field(default_factory=OrderedDict)
+    answers: OrderedDict[Names, Answer] = field(default_factory=OrderedDict)
+
+    def renew(self, glance: Glance, stored: Stored) -> None:
+        """Take in a new glance."""
+        whole = glance.shape | glance.told(None) | stored(None)
+        self.glance, self.shapes = glance, OrderedDict({None: whole})
+        self.answers = OrderedDict()
+
+    def shape_for(self, names: Names, stored: Stored) -> Shape:
+        """The overview as those see it who are bound to these namespaces."""
+        shape = self.shapes.get(names)
+        if shape is None and self.glance is not None:
+            shape = self.shapes[None] | self.glance.told(names) | stored(names)
+            self.shapes[names] = shape
+            _keep_few(self.shapes)
+        return shape or {}
 
 
 @dataclass(slots=True)
 class _Map:
     pace: Paced = field(default_factory=Paced)
     drawing: Drawing | None = None
-    answers: OrderedDict[int | None, Answer] = field(default_factory=OrderedDict)
+    answers: OrderedDict[Names, OrderedDict[int | None, Answer]] = field(
+        default_factory=OrderedDict
+    )
+
+
+def _keep_few(kept: OrderedDict[Names, T]) -> None:
+    """Forget the set that came first; that of those who see all stays."""
+    if len(kept) > SETS_KEPT:
+        del kept[next(names for names in kept if names is not None)]
+
+
+def mark_of(names: Names) -> str:
+    """What tells the ETags of one set of namespaces from those of others."""
+    if names is None:
+        return ""
+    return f"-{zlib.crc32(' '.join(sorted(names)).encode()):x}"
 
 
 class Sight:
@@ -119,55 +171,97 @@ class Sight:
         self._reader = reader
         self._overview = _Overview()
         self._overview_lock = threading.Lock()
+        self._ahead: Ahead | None = None
         self._map = _Map()
         self._map_lock = threading.Lock()
 
     # -- the overview -----------------------------------------------------------------------------
 
-    def overview_at_hand(self) -> Answer | None:
+    def overview_at_hand(self, names: Names = None) -> Answer | None:
         """The overview, if it can be told without a look into the database."""
         kept = self._overview
         is_current = kept.pace.is_current(self._database.notifier.known)
-        return kept.answer if is_current else None
+        return kept.answers.get(names) if is_current else None
 
-    def overview(self, stored: Extra, present: Extra) -> Answer:
+    def overview(self, stored: Stored, present: Extra, names: Names = None) -> Answer:
         """The overview now.
 
         Args:
-            stored: What is read from the database for it; asked once a revision.
+            stored: What is read from the database for it; asked once a revision for all, and once
+                for each set of namespaces.
             present: What changes without a revision; asked each time.
+            names: Namespaces that whoever asks is bound to; None = all.
         """
+        kept = self._overview
+        if kept.glance is not None and _nodes_of(kept.glance.shape) >= LARGE_NODES:
+            self._ahead_of(stored, present).asked()
+            answer = kept.answers.get(names)
+            if answer is not None and time.monotonic() - kept.pace.current_s < AGE_S:
+                return answer
+        return self._make(stored, present, names)
+
+    def _ahead_of(self, stored: Stored, present: Extra) -> Ahead:
+        """Who makes the next overview of a large cluster before it is asked for."""
+        if self._ahead is None:
+            pace = self._overview.pace
+            self._ahead = Ahead(
+                lambda: self._make(stored, present, None),
+                lambda: max(0.0, pace.rests_until_s - time.monotonic()),
+                lambda longest_s: self._database.notifier.wait(pace.revision, longest_s),
+            )
+        return self._ahead
+
+    def close(self) -> None:
+        """Make nothing ahead any more."""
+        if self._ahead is not None:
+            self._ahead.stop()
+
+    def _make(self, stored: Stored, present: Extra, names: Names) -> Answer:
         with self._overview_lock:
             kept = self._overview
-            known, began_s = self._known(kept.pace), time.thread_time()
-            if not kept.pace.is_current(known):
-                shape = self._ask(glance, can_wait=kept.answer is None)
-                if shape is not None:
-                    kept.shape = shape | stored()
-                    took_s = time.thread_time() - began_s
-                    kept.pace.note(int(str(shape["revision"])), took_s, _nodes_of(shape))
-            now = present()
+            self._renew(stored)
+            shape, now = kept.shape_for(names, stored), present()
             said = zlib.crc32(repr(now).encode())
-            etag = f"{kept.shape['revision']}-{said:x}"
-            if kept.answer is None or kept.answer.etag != f'"{etag}"':
-                kept.answer = answer_of(kept.shape | now, etag)
-            return kept.answer
+            etag = f"{shape['revision']}-{said:x}{mark_of(names)}"
+            answer = kept.answers.get(names)
+            if answer is None or answer.etag != f'"{etag}"':
+                answer = kept.answers[names] = answer_of(shape | now, etag)
+                _keep_few(kept.answers)
+            return answer
 
-    def shape(self, stored: Extra) -> Shape:
+    def _renew(self, stored: Stored) -> None:
+        """Look at the world again if it may have changed; the lock is held."""
+        kept = self._overview
+        known, began_s = self._known(kept.pace), time.thread_time()
+        if kept.pace.is_current(known):
+            return
+        found = self._ask(glance, can_wait=kept.glance is None)
+        if found is not None:
+            kept.renew(found, stored)
+            took_s = time.thread_time() - began_s
+            revision = int(str(found.shape["revision"]))
+            kept.pace.note(revision, took_s, _nodes_of(found.shape))
+
+    def shape(self, stored: Stored) -> Shape:
         """The overview as values, without what changes without a revision."""
-        self.overview(stored, dict)
-        return self._overview.shape
+        with self._overview_lock:
+            self._renew(stored)
+            return self._overview.shapes[None]
 
     # -- the map ----------------------------------------------------------------------------------
 
-    def map_at_hand(self, since: int | None) -> Answer | None:
+    def map_at_hand(self, since: int | None, names: Names = None) -> Answer | None:
         """The map, if it can be told without a look into the database."""
         kept = self._map
         is_current = kept.pace.is_current(self._database.notifier.known)
-        return kept.answers.get(since) if is_current else None
+        answers = kept.answers.get(names) if is_current else None
+        return None if answers is None else answers.get(since)
 
-    def map(self, since: int | None) -> Answer:
+    def map(self, since: int | None, names: Names = None) -> Answer:
         """The map now, or what changed of it.
+
+        Args:
+            names: Namespaces that whoever asks is bound to; None = all.
 
         Raises:
             FutureRevision: If `since` has not been given yet.
@@ -189,17 +283,19 @@ class Sight:
                 raise RuntimeError("a reader that was waited for gave no answer")
             if since is not None and since > drawing.revision:
                 raise FutureRevision(since, drawing.revision)
-            return self._told(kept, drawing, since)
+            return self._told(kept, drawing, since, names)
 
-    def _told(self, kept: _Map, drawing: Drawing, since: int | None) -> Answer:
-        answer = kept.answers.get(since)
+    def _told(self, kept: _Map, drawing: Drawing, since: int | None, names: Names) -> Answer:
+        answers = kept.answers.setdefault(names, OrderedDict())
+        _keep_few(kept.answers)
+        answer = answers.get(since)
         if answer is None:
-            shape = drawn(drawing, since)
+            shape = drawn(drawing, since, names)
             told_since = shape["since"]
             key = f"{drawing.changed}" + ("" if told_since is None else f"-{told_since}")
-            answer = kept.answers[since] = answer_of(shape, key)
-            if len(kept.answers) > DELTAS_KEPT:
-                kept.answers.popitem(last=False)
+            answer = answers[since] = answer_of(shape, key + mark_of(names))
+            if len(answers) > DELTAS_KEPT:
+                answers.popitem(last=False)
         return answer
 
     def _known(self, pace: Paced) -> int:

@@ -11,7 +11,7 @@ from api.schemas.spare import Spares
 from api.store.fault_records import observed_faults
 from api.store.policy import load_policy
 from scheduler.cluster.world import World
-from scheduler.model.claim import ClaimWhy
+from scheduler.model.claim import Claim, ClaimWhy
 from scheduler.recover.spares import DAY_S, is_wholly_free, rate_of, spares_needed
 
 router = make_router("nodes")
@@ -36,6 +36,7 @@ def read_spares(service: Served) -> Json:
         claims = [c for c in world.claims.values() if c.why is ClaimWhy.SPARE]
         return {
             "claimed": len({claim.node for claim in claims}),
+            "lent": len({claim.node for claim in claims if _is_lent(world, claim)}),
             "levels": list(_levels(world, rate, repair_s)),
             "pools": list(_pools(world, wanted, rate, repair_s)),
             "revision": world.revision,
@@ -54,6 +55,12 @@ def read_spares(service: Served) -> Json:
             **service.reader.ask(question),
         }
     )
+
+
+def _is_lent(world: World, claim: Claim) -> bool:
+    """Whether another job has pods on GPUs that are kept spare."""
+    there = world.on_node.get(claim.node, {}).values()
+    return any(pod.job != claim.job and pod.gpu_mask & claim.gpu_mask for pod in there)
 
 
 def _levels(world: World, rate: float, repair_s: float) -> Iterator[shapes.Shape]:
@@ -79,6 +86,12 @@ def _pools(
 ) -> Iterator[shapes.Shape]:
     """As `schemas.spare.SparePool` describes them, by level and domain."""
     topology, table = world.topology, world.table
+    index = topology.node_index
+    kept = {
+        index[claim.node]: _is_lent(world, claim)
+        for claim in world.claims.values()
+        if claim.why is ClaimWhy.POOL and claim.node in index
+    }
     for name, count in sorted(wanted.items()):
         depth = topology.level_index.get(name)
         if depth is None or not count:
@@ -87,11 +100,14 @@ def _pools(
         for domain, of_level in enumerate(level.names):
             lo, hi = level.node_lo[domain], level.node_hi[domain]
             if of_level:
+                mine = [kept[node] for node in range(lo, hi) if node in kept]
                 yield {
                     "level": name,
                     "domain": of_level,
                     "nodes": hi - lo,
                     "wanted": count,
+                    "kept": len(mine),
+                    "lent": sum(mine),
                     "free": sum(is_wholly_free(table, node) for node in range(lo, hi)),
                     "need": spares_needed(hi - lo, rate, repair_s),
                 }

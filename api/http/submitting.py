@@ -7,15 +7,14 @@ from typing import Annotated
 
 from fastapi import Header
 
+from api.auth import Caller
 from api.http.service import Service
 from api.schemas.job import JobBody
 from api.schemas.job_spec import ReadJob, read_job
 from api.store import jobs
+from api.store.ground import Moved
 from api.store.views import IdempotencyKey, JobView
-from scheduler.errors import JobError, SchedulerError
-
-CALLER = ""
-"""Who calls, while there are no tokens."""
+from scheduler.errors import InvariantError, JobError, SchedulerError
 
 IdempotencyHeader = Annotated[
     str | None,
@@ -24,35 +23,45 @@ IdempotencyHeader = Annotated[
         min_length=1,
         max_length=255,
         pattern=r"^[\x21-\x7e]+$",
-        description="Requests with equal keys in one namespace are one job, for 24 hours.",
+        description="A caller's requests with equal keys in one namespace are one job, for 24 "
+        "hours.",
     ),
 ]
 
 
-def submit_one(service: Service, body: JobBody, key: str | None) -> tuple[JobView, bool]:
+def submit_one(
+    service: Service, caller: Caller, body: JobBody, key: str | None
+) -> tuple[JobView, bool]:
     """Admit a job and write it down; whether this call made it.
 
     Raises:
         JobError, NeverFits: As the door says.
         Conflict: If its name is in use, or its key for another body.
     """
-    try:
-        read = service.door.admit(body)
-    except SchedulerError:
-        known = known_job(service, body, key)
-        if known is None:
-            raise
-        return known, False
-    return jobs.submit_job(
-        service.database,
-        read.spec,
-        read.body,
-        now_s=service.clock.now_s(),
-        idempotency=None if key is None else idempotency_key(read, key),
-    )
+    for has_more in (True, False):
+        try:
+            read = service.door.admit(body, caller.namespaces)
+        except SchedulerError:
+            known = known_job(service, caller, body, key)
+            if known is None:
+                raise
+            return known, False
+        try:
+            return jobs.submit_job(
+                service.database,
+                read.spec,
+                read.body,
+                now_s=service.clock.now_s(),
+                idempotency=None if key is None else idempotency_key(caller, read, key),
+                ground=read.ground if has_more else None,
+            )
+        except Moved:
+            # Another process changed the map, a queue or the policy a moment ago.
+            service.door.look_again()
+    raise InvariantError("a submission that names no ground is not told that it moved")
 
 
-def known_job(service: Service, body: JobBody, key: str | None) -> JobView | None:
+def known_job(service: Service, caller: Caller, body: JobBody, key: str | None) -> JobView | None:
     """The job that an earlier request under this key made.
 
     A request that is sent again must find it also when the door would refuse it by now.
@@ -67,13 +76,13 @@ def known_job(service: Service, body: JobBody, key: str | None) -> JobView | Non
     except JobError:
         return None  # such a request was never let in
     return jobs.job_of_key(
-        service.database, idempotency_key(read, key), now_s=service.clock.now_s()
+        service.database, idempotency_key(caller, read, key), now_s=service.clock.now_s()
     )
 
 
-def idempotency_key(read: ReadJob, key: str) -> IdempotencyKey:
+def idempotency_key(caller: Caller, read: ReadJob, key: str) -> IdempotencyKey:
     """A caller's key, in the namespace of its job."""
-    return IdempotencyKey(CALLER, read.spec.namespace, key, body_hash(read.body))
+    return IdempotencyKey(caller.name, read.spec.namespace, key, body_hash(read.body))
 
 
 def body_hash(body: Mapping[str, object]) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from api.auth.seen import Names, sees_queue
 from api.schemas.reading import InvalidFields
 from api.schemas.whatif import NODES_MAX, AddedNodes, WhatIfBody, WhatIfChange
 from scheduler.cluster.world import World
@@ -41,12 +42,24 @@ FIELDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 FindType = Callable[[str], NodeType | None]
 
 
+@dataclass(frozen=True, slots=True)
+class Sees:
+    """What may be named in a what-if; the rest is answered as if it were not there.
+
+    Attributes:
+        names: Namespaces of which queues may be named; None = all.
+    """
+
+    job: Visible
+    names: Names = None
+
+
 @dataclass(slots=True)
 class _Draft:
     """What is supposed, as it grows change by change."""
 
     world: World
-    visible: Visible
+    sees: Sees
     find_type: FindType
     problems: list[Problem] = field(default_factory=list)
     aside: dict[NodeId, str | None] = field(default_factory=dict)
@@ -69,7 +82,7 @@ def supposed(
     world: World,
     body: WhatIfBody,
     specs: Sequence[JobSpec],
-    visible: Visible,
+    sees: Sees,
     find_type: FindType,
 ) -> Supposed:
     """What the body supposes of this world.
@@ -81,9 +94,9 @@ def supposed(
     Raises:
         InvalidFields: With a problem for every field that is wrong or names nothing there is.
     """
-    draft = _Draft(world, visible, find_type)
+    draft = _Draft(world, sees, find_type)
     if any(change.job is not None for change in body.changes):
-        draft.by_name = {_name(job): job for job in world.jobs.values() if visible(job)}
+        draft.by_name = {_name(job): job for job in world.jobs.values() if sees.job(job)}
     for number, change in enumerate(body.changes):
         path = f"changes[{number}]"
         if _has_its_fields(draft, path, change):
@@ -270,7 +283,7 @@ def _map_of(draft: _Draft) -> Topology | None:
 def _take_quota(draft: _Draft, path: str, change: WhatIfChange) -> None:
     name = change.queue or ""
     record = draft.queues.get(name) or draft.world.queues.get(name)
-    if record is None:
+    if record is None or not sees_queue(draft.sees.names, name, draft.world.queues):
         draft.refuse(f"{path}.queue", f"queue '{name}' does not exist")
         return
     if change.quota_gpus is None and change.limit_gpus is None:

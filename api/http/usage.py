@@ -4,8 +4,10 @@ from typing import Annotated, Literal
 
 from fastapi import Query
 
+from api.auth.seen import namespaces_read
 from api.http import examples, shapes
 from api.http.answers import Json, answers
+from api.http.caller import Called
 from api.http.routing import Cursor, Limit, NameFilter, make_router
 from api.http.service import Served
 from api.schemas.usage import UsagePage
@@ -26,6 +28,7 @@ MS_PER_HOUR = 3_600_000
 )
 def show_usage(
     service: Served,
+    caller: Called,
     by: Annotated[
         Literal["queue", "namespace", "job", "gpu"],
         Query(description="What it is summed up by, beside the GPU model."),
@@ -41,12 +44,14 @@ def show_usage(
 ) -> Json:
     """From the binding of each pod until it left its GPUs; each GPU-second is counted once.
 
-    A queue's usage is that of its own jobs, without those of queues below it.
+    A queue's usage is that of its own jobs, without those of queues below it. Who is bound to
+    namespaces is told what these used, whatever it is summed up by.
     """
     now_s = service.clock.now_s()
     asked = month or month_of(round(now_s * 1_000))
     found = read_usage(
         service.database,
+        namespaces=namespaces_read(caller, namespace),
         by=by,
         month=asked,
         now_s=now_s,

@@ -1,38 +1,67 @@
-"""Requests that wait for a job: one thread watches the events for all of them."""
+"""Requests that wait for a job: told of it by whoever commits, in this process or another."""
 
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from fastapi.concurrency import run_in_threadpool
 
-from api.log import get_logger
 from api.store.engine import Database
-from api.store.events import current_revision, list_events
+from api.store.job_rows import later_view
+from api.store.tail import Piece, Standing
 from api.store.views import JobView
-
-log = get_logger(__name__)
 
 LOOK_AGAIN_S = 5.0
 """A waiting request looks by itself that often, should a wake-up be lost."""
 
-_WATCH_S = 1.0
-_EVENTS = 1_000
+
+class _Waiting:
+    """One request that waits.
+
+    Attributes:
+        standing: How its job stood last, if who wrote that said so.
+        has_news: Whether anything has happened to it that is not in `standing`.
+    """
+
+    __slots__ = ("_happened", "_loop", "has_news", "standing")
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._happened = asyncio.Event()
+        self.standing: Standing | None = None
+        self.has_news = False
+
+    def tell(self, standing: Standing | None) -> None:
+        """Say that something happened; from any thread."""
+        try:
+            self._loop.call_soon_threadsafe(self._take, standing)
+        except RuntimeError:
+            # The loop of that request has ended, and the request with it.
+            return
+
+    def _take(self, standing: Standing | None) -> None:
+        """On the loop, where all else here happens too."""
+        self.standing, self.has_news = standing, standing is None
+        self._happened.set()
+
+    async def pause(self, timeout_s: float) -> None:
+        """Until something happens, or so long."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._happened.wait()
+        except TimeoutError:
+            self.has_news = True
+        self._happened.clear()
 
 
 class JobWaiters:
-    """Wakes requests when something happens to their job.
-
-    The watching thread lives as long as somebody waits.
-    """
+    """Wakes requests when something happens to their job."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._lock = threading.Lock()
-        self._waiting: dict[str, list[Callable[[], None]]] = {}
-        self._watching = False
-        self._watcher: threading.Thread | None = None
+        self._waiting: dict[str, list[_Waiting]] = {}
         self._closed = False
 
     async def until(
@@ -41,112 +70,93 @@ class JobWaiters:
         look: Callable[[], JobView],
         done: Callable[[JobView], bool],
         timeout_s: float,
+        known: JobView | None = None,
     ) -> JobView:
         """The job when `done` says so, or as it is after `timeout_s`.
 
         Args:
             look: Reads the job; runs in a thread.
+            known: The job as of a moment ago; spares the first look if nothing happened since.
         """
-        happened, loop = asyncio.Event(), asyncio.get_running_loop()
         deadline_s = time.monotonic() + timeout_s
-
-        def wake() -> None:
-            loop.call_soon_threadsafe(happened.set)
-
-        self._add(uid, wake)
+        waiting = _Waiting()
+        self._add(uid, waiting)
         try:
-            # The job is read after the waiter is known, so that nothing happens in between unseen.
-            job = await run_in_threadpool(look)
-            while not (done(job) or self._closed):
+            # What happened since is looked for once the waiter is known, so that nothing is missed.
+            if known is None or not self._is_current(known):
+                waiting.has_news = True
+            job = known
+            while True:
+                job = await self._job(waiting, job, look)
                 left_s = deadline_s - time.monotonic()
-                if left_s <= 0:
-                    break
-                await _wait(happened, min(left_s, LOOK_AGAIN_S))
-                happened.clear()
-                job = await run_in_threadpool(look)
-            return job
+                if done(job) or self._closed or left_s <= 0:
+                    return job
+                if not (waiting.has_news or waiting.standing):
+                    await waiting.pause(min(left_s, LOOK_AGAIN_S))
         finally:
-            self._remove(uid, wake)
+            self._remove(uid, waiting)
 
     def close(self) -> None:
         """Have everybody answered now, and leave the database alone from here."""
         self._closed = True
+        self._database.tail.leave(self._hear)
         self._wake_all()
-        self._database.notifier.poke()
-        with self._lock:
-            watcher, self._watcher = self._watcher, None
-        if watcher is not None:
-            watcher.join(_WATCH_S)
 
-    def _add(self, uid: str, wake: Callable[[], None]) -> None:
+    async def _job(
+        self, waiting: _Waiting, known: JobView | None, look: Callable[[], JobView]
+    ) -> JobView:
+        """The job as it is now: from what was said of it, or else from the database."""
+        has_news, standing = waiting.has_news, waiting.standing
+        waiting.has_news, waiting.standing = False, None
+        if known is not None and not has_news:
+            if standing is None:
+                return known
+            later = later_view(known, standing)
+            if later is not None:
+                return later
+        return await run_in_threadpool(look)
+
+    def _is_current(self, known: JobView) -> bool:
+        """Whether nothing has happened to a job since, as far as memory tells."""
+        tail = self._database.tail
+        pieces = tail.is_all_after(known.revision, self._database.notifier.known)
+        if pieces is None:
+            return False
+        later = (uid for piece in pieces for uid in piece.uids_after(known.revision))
+        return all(uid != known.uid for uid in later)
+
+    def _wake_all(self) -> None:
         with self._lock:
-            self._waiting.setdefault(uid, []).append(wake)
-            if self._watching or self._closed:
+            everybody = [waiting for some in self._waiting.values() for waiting in some]
+        for waiting in everybody:
+            waiting.tell(None)
+
+    def _hear(self, piece: Piece | None) -> None:
+        if piece is None:
+            self._wake_all()
+            return
+        with self._lock:
+            if not self._waiting:
                 return
-            self._watching = True
-            self._watcher = threading.Thread(target=self._watch, name="job-waiters", daemon=True)
-            self._watcher.start()
+            found = {uid for uid, _, _ in piece.subjects() if uid in self._waiting}
+            told = [(waiting, piece.jobs.get(u)) for u in found for waiting in self._waiting[u]]
+        for waiting, standing in told:
+            waiting.tell(standing)
 
-    def _remove(self, uid: str, wake: Callable[[], None]) -> None:
+    def _add(self, uid: str, waiting: _Waiting) -> None:
         with self._lock:
-            left = [w for w in self._waiting.get(uid, []) if w is not wake]
+            is_first = not self._waiting
+            self._waiting.setdefault(uid, []).append(waiting)
+        if is_first and not self._closed:
+            self._database.tail.listen(self._hear)
+
+    def _remove(self, uid: str, waiting: _Waiting) -> None:
+        with self._lock:
+            left = [other for other in self._waiting.get(uid, []) if other is not waiting]
             if left:
                 self._waiting[uid] = left
             else:
                 self._waiting.pop(uid, None)
-
-    def _watch(self) -> None:
-        seen = -1
-        while self._goes_on():
-            try:
-                if seen < 0:
-                    seen = current_revision(self._database)
-                    # What came between the first look of a request and now would be missed.
-                    self._wake_all()
-                seen = self._watch_once(seen)
-            except Exception:
-                # An edge: the database may be away for a while, or the history trimmed.
-                log.exception("job_watch_failed")
-                seen = -1
-                time.sleep(_WATCH_S)
-
-    def _watch_once(self, seen: int) -> int:
-        known = self._database.notifier.wait(seen, _WATCH_S, until=lambda: self._closed)
-        if known <= seen or self._closed:
-            return seen
-        page = list_events(self._database, seen, _EVENTS)
-        if not page.items:
-            return max(seen, page.revision)
-        self._wake({event.uid for event in page.items if event.subject_kind == "job"})
-        return page.items[-1].revision
-
-    def _goes_on(self) -> bool:
-        with self._lock:
-            self._watching = bool(self._waiting) and not self._closed
-            return self._watching
-
-    def _wake(self, uids: Iterable[str]) -> None:
-        with self._lock:
-            wakes = [wake for uid in uids for wake in self._waiting.get(uid, ())]
-        for wake in wakes:
-            _quietly(wake)
-
-    def _wake_all(self) -> None:
-        with self._lock:
-            uids = list(self._waiting)
-        self._wake(uids)
-
-
-async def _wait(event: asyncio.Event, timeout_s: float) -> None:
-    try:
-        await asyncio.wait_for(event.wait(), timeout_s)
-    except TimeoutError:
-        return
-
-
-def _quietly(wake: Callable[[], None]) -> None:
-    try:
-        wake()
-    except RuntimeError:
-        # The loop of that request has ended, and the request with it.
-        return
+            is_last = not self._waiting
+        if is_last:
+            self._database.tail.leave(self._hear)

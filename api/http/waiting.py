@@ -34,11 +34,18 @@ FAR_ENOUGH: Mapping[WaitFor, Callable[[JobView], bool]] = {
 """A job that has ended is past everything."""
 
 
-async def wait_for(service: Service, uid: str, what: WaitFor, timeout_s: float) -> JobView:
-    """The job when it is so far, or as it is at the time-out."""
+async def wait_for(
+    service: Service, uid: str, what: WaitFor, timeout_s: float, known: JobView | None = None
+) -> JobView:
+    """The job when it is so far, or as it is at the time-out.
+
+    Args:
+        known: The job as of a moment ago.
+    """
     return await service.waiters.until(
         uid,
         look=lambda: get_job_by_uid(service.database, uid),
         done=FAR_ENOUGH[what],
         timeout_s=timeout_s,
+        known=known,
     )

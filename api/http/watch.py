@@ -6,8 +6,10 @@ from typing import Annotated
 from fastapi import Header, Query, Response
 from fastapi.concurrency import run_in_threadpool
 
+from api.auth.seen import namespaces_read
 from api.http import examples
 from api.http.answers import problem_answer, text_answer
+from api.http.caller import Called
 from api.http.routing import REVISION_MAX, NameFilter, make_router
 from api.http.service import Served, Service
 from api.http.sse import MEDIA_TYPE, EventStream
@@ -73,6 +75,7 @@ LastEventId = Annotated[
 )
 async def watch_events(
     service: Served,
+    caller: Called,
     since: Annotated[
         int | None,
         Query(
@@ -95,11 +98,12 @@ async def watch_events(
     keep up, or begins where the history is being forgotten. 410 when some of the events asked for
     are no longer kept, 400 when the revision lies ahead.
     """
+    names = namespaces_read(caller, namespace)
     service.feed.check_room()
     asked = since if last_event_id is None else int(last_event_id)
     start = await run_in_threadpool(check_since, service.database, asked)
     wanted = await _wanted(service, kinds_of(kind), namespace, job)
-    stream = service.feed.follow(start, wanted, timeout_s, pace_s)
+    stream = service.feed.follow(start, wanted, timeout_s, pace_s, names)
     return EventStream(stream, service.feed.closing)
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from fastapi import Depends
 
-from api.auth import Caller
+from api.auth import Caller, Right, check
 from api.http import example_whatif, shapes
 from api.http.answers import Json, answers, takes
 from api.http.body import YAML_TYPES, json_or_yaml_body
@@ -18,7 +18,7 @@ from api.http.caller import Called
 from api.http.explaining import may_see
 from api.http.routing import make_router
 from api.http.service import Served, Service
-from api.http.supposing import supposed
+from api.http.supposing import Sees, supposed
 from api.schemas.whatif import WhatIf, WhatIfBody
 from api.store.inventory import find_node_type
 from api.store.policy import load_policy
@@ -75,7 +75,7 @@ def what_if(
     The real engine decides cycle after cycle until the copy comes to rest. Time stands still, and
     pods that are told to stop do so at once. Nothing is written, and nobody is told.
     """
-    specs = _checked(service, body)
+    specs = _checked(service, caller, body)
     with turn():
         return Json(answer(service, caller, body, specs))
 
@@ -106,7 +106,8 @@ def answer(
 
     def copied(world: World) -> tuple[Standing, World]:
         """A copy with the changes: the world itself is used by others meanwhile."""
-        return standing(world), suppose(world, supposed(world, body, specs, see, find_type), now_s)
+        wanted = supposed(world, body, specs, Sees(see, caller.namespaces), find_type)
+        return standing(world), suppose(world, wanted, now_s)
 
     before, changed = service.reader.ask(copied)
     decide = partial(_decide, load_policy(service.database))
@@ -125,13 +126,14 @@ def answer(
     }
 
 
-def _checked(service: Service, body: WhatIfBody) -> list[JobSpec]:
+def _checked(service: Service, caller: Caller, body: WhatIfBody) -> list[JobSpec]:
     """The jobs of a body as the door sees them, whether or not they ever fit. Raises JobError."""
     specs: list[JobSpec] = []
     problems: list[Problem] = []
     for number, job in enumerate(body.jobs):
+        check(caller, Right.READ, namespace=job.namespace)
         try:
-            specs.append(service.door.check(job).spec)
+            specs.append(service.door.check(job, caller.namespaces).spec)
         except JobError as error:
             at = f"jobs[{number}]"
             problems += [

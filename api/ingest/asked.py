@@ -15,6 +15,9 @@ from scheduler.model.node import NodeType
 KnownType = Callable[[str], NodeType | None]
 """The node type of a name among those that the cluster has already."""
 
+PODYARD = "podyard"
+"""The format of our own."""
+
 _HARDWARE = ("node_type", "gpu", "gpus")
 _COMMON = ("cluster", "scale_up", *_HARDWARE)
 

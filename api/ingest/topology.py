@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from api.ingest.asked import (
     NOTHING_ASKED,
+    PODYARD,
     USED,
     Asked,
     KnownType,
@@ -29,8 +30,6 @@ from scheduler.importers.guid_hosts import read_hosts
 from scheduler.importers.machines import UNKNOWN_TYPE
 from scheduler.importers.options import DEFAULTS, Options
 from scheduler.model.node import Inventory
-
-PODYARD = "podyard"
 
 SHARP = "sharp"
 """Written in Slurm's syntax and yet no Slurm map, so it is read only where it is named."""

@@ -239,7 +239,7 @@ class _Touched:
 
 
 def missed(line: Line, look: Look, version: int) -> list[Change]:
-    """What changed after a version and before what is in memory, each object once, as it was then.
+    """What changed after a version and before what is in memory: the objects as they were then.
 
     Raises:
         StatusError: 410 if that is too far back, or something may be gone that was there then.
@@ -256,22 +256,35 @@ def missed(line: Line, look: Look, version: int) -> list[Change]:
         raise too_old(version, line.start)
     there = line.at_start(touched.scopes)
     first: dict[str, EventView] = {}
-    made: set[str] = set()
+    made: dict[str, list[int]] = {}
     for event in events:
         for scope in handler.touched(look, event) or ():
             first.setdefault(scope, event)
             if handler.makes(event):
-                made.add(scope)
+                made.setdefault(scope, []).append(event.revision)
             elif scope not in there and _may_end(event) and not handler.makes(first[scope]):
                 # It was there before, and nobody knows how it looked when it went.
                 raise too_old(version, line.start)
     found = [
-        Change(ADDED if scope in made else MODIFIED, _version(obj), _key(obj), _text(obj), None)
+        change
         for scope, objects in there.items()
         for obj in objects
-        if _version(obj) > version
+        for change in _told_late(obj, made.get(scope, ()), version)
     ]
     return sorted(found, key=lambda change: change.version)
+
+
+def _told_late(obj: Obj, made: Iterable[int], version: int) -> Iterator[Change]:
+    """That an object came, at the version at which it did, and how it was changed last.
+
+    Whoever leaves between the two comes back with a version in between: for them it is no new one.
+    """
+    last = _version(obj)
+    came = [_at_version(obj, revision) for revision in made if revision <= last // SPAN]
+    if came and _version(came[-1]) > version:
+        yield Change(ADDED, _version(came[-1]), _key(obj), _text(came[-1]), None)
+    if last > max([version, *map(_version, came[-1:])]):
+        yield Change(MODIFIED, last, _key(obj), _text(obj), None)
 
 
 _ENDS = (".deleted", ".removed", ".cancelled", "object.changed")

@@ -72,6 +72,8 @@ SUBJECTS = {
 }
 """apiVersion and kind of what an event is about; other events are not told of here."""
 
+DEFAULT = "default"
+
 _WARNINGS = ("failed", "lost", "fault", "evict", "dead", "refused", "suspect", "denied")
 
 
@@ -87,6 +89,7 @@ class Events(Base):
                 EVENTS_SHOWN,
                 subject_kinds=SUBJECTS,
                 name=wanted.fields.get("involvedObject.name"),
+                namespaces=_namespaces(wanted.namespace),
             )
         objects = [event_object(event) for event in found if event.subject_kind in SUBJECTS]
         return sorted(
@@ -116,10 +119,17 @@ class Events(Base):
         return (str(event.revision),) if event.subject_kind in SUBJECTS else ()
 
 
+def _namespaces(namespace: str | None) -> tuple[str, ...] | None:
+    """Namespaces of events that are shown in one: what has none is shown in `default`."""
+    if namespace is None:
+        return None
+    return (namespace, "") if namespace == DEFAULT else (namespace,)
+
+
 def event_object(event: EventView) -> Obj:
     """An event as Kubernetes shows it; those of what has no namespace are in `default`."""
     version, kind = SUBJECTS[event.subject_kind]
-    namespace = event.namespace or "default"
+    namespace = event.namespace or DEFAULT
     about = {"kind": kind, "apiVersion": version, "name": event.name, "uid": _uid(event)}
     if event.namespace:
         about["namespace"] = event.namespace

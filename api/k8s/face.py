@@ -6,6 +6,8 @@ Everything is answered here, errors too: `kubectl` understands no other form tha
 import asyncio
 import json
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
 from urllib.parse import urlsplit
 
 from fastapi.concurrency import run_in_threadpool
@@ -13,20 +15,25 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from api.auth.seen import caller_in
 from api.k8s import discovery, openapi, verbs
 from api.k8s.accept import Form, accepted_form
-from api.k8s.errors import StatusError
+from api.k8s.access import Access
+from api.k8s.errors import StatusError, not_found
 from api.k8s.kinds import Handler, Obj, Parts
 from api.k8s.listing import Listed, chosen, list_objects
 from api.k8s.mirror import Mirror
 from api.k8s.problems import status_of
 from api.k8s.registry import Registry
 from api.k8s.request import Target, is_face, no_such_path, read_path, read_query
+from api.k8s.seen import narrowed, seen_by
+from api.k8s.selectors import Test
 from api.k8s.table import partial, table
 from api.k8s.verbs import Ask
 from api.k8s.watch import WatchStream, watch
 from api.log import get_logger
-from api.store.look import look_at
+from api.store.look import Look, look_at
+from api.store.queue_rows import read_queues
 
 log = get_logger(__name__)
 
@@ -44,7 +51,7 @@ class Face:
         self, app: ASGIApp, *, parts: Parts, registry: Registry, closing: asyncio.Event
     ) -> None:
         self._app = app
-        self._parts = parts
+        self._parts = replace(parts, access=Access(registry))
         self._registry = registry
         self.mirror = Mirror(parts.database, closing)
 
@@ -134,6 +141,7 @@ class Face:
             body,
             request.headers.get("content-type", ""),
             _agent(request.headers.get("user-agent", "")),
+            caller_in(request.scope),
         )
         form = accepted_form(request.headers.get("accept", ""), query)
         if verb == "watch" or (verb == "list" and query.watch):
@@ -151,9 +159,8 @@ class Face:
         if verb in {"get", "list"}:
             return self._read(ask, form)
         if verb == "deletecollection":
-            choice = chosen(ask.handler, ask.target.namespace, ask.query)
             with look_at(self._parts.database) as look:
-                listed = list_objects(ask.handler, look, choice, ask.query)
+                listed = _listed(ask, look)
             status, body = verbs.delete_all(self._parts, ask, listed.objects)
         elif verb == "delete":
             status, body = verbs.delete(self._parts, ask)
@@ -172,10 +179,11 @@ class Face:
         handler, target = ask.handler, ask.target
         with look_at(self._parts.database) as look:
             if target.name is None:
-                choice = chosen(handler, target.namespace, ask.query)
-                listed = list_objects(handler, look, choice, ask.query)
-                return json_response(self._list(handler, form, listed))
+                return json_response(self._list(handler, form, _listed(ask, look)))
             obj = verbs.find(handler, look, ask.namespace, target.name)
+            test = _test(ask, look)
+            if test is not None and not test(obj):
+                raise not_found(handler.kind.resource, target.name)
         if target.subresource == "log":
             text = handler.text(ask.call(self._parts), obj, ask.query.values)
             return Response(text, media_type="text/plain")
@@ -200,6 +208,19 @@ class Face:
         else:
             version, name, items = kind.api_version, f"{kind.kind}List", objects
         return {"kind": name, "apiVersion": version, "metadata": metadata, "items": items}
+
+
+def _test(ask: Ask, look: Look) -> Test | None:
+    """Whether an object is shown to whoever asks; None where all are."""
+    queues = cache(lambda: read_queues(look.connection))
+    return seen_by(ask.handler.kind, ask.caller.namespaces, queues)
+
+
+def _listed(ask: Ask, look: Look) -> Listed:
+    """The objects that a request is about, as far as its sender may see them."""
+    namespace = narrowed(ask.handler.kind, ask.caller.namespaces, ask.target.namespace)
+    choice = chosen(ask.handler, namespace, ask.query, _test(ask, look))
+    return list_objects(ask.handler, look, choice, ask.query)
 
 
 def _check(handler: Handler, target: Target, method: str) -> str:

@@ -191,7 +191,8 @@ def _member_body(call: Call, obj: Obj) -> Obj:
 def _admitted(call: Call, obj: Obj, body: Obj) -> ReadJob:
     """The job that the door lets in."""
     try:
-        return call.parts.door.admit(read_json(JobBody, write_json(body)))
+        wanted = read_json(JobBody, write_json(body))
+        return call.parts.door.admit(wanted, call.caller.namespaces)
     except SchedulerError as error:
         raise _refused(obj, error.problems) from None
 
@@ -246,7 +247,7 @@ def _joined(call: Call, obj: Obj, job: JobView, body: Obj) -> tuple[str, JobChan
     patch = JobPatch(roles=[RolePatch(name=role, replicas=there.replicas + 1, min=there.min)])
     try:
         read = changed_job(job.spec, job.body, patch, placed=job.state not in NO_PLACE)
-        call.parts.door.readmit(job.spec, read.spec)
+        call.parts.door.readmit(job.spec, read.spec, call.caller.namespaces)
     except SchedulerError as error:
         raise _refused(obj, error.problems) from None
     return role, JobChange(read.spec, read.body, job.spec_revision)

@@ -224,7 +224,7 @@ def admitted(call: Call, body: JobBody, told: Any) -> ReadJob:  # noqa: ANN401  
         told: Makes an error of problems.
     """
     try:
-        return call.parts.door.admit(body)
+        return call.parts.door.admit(body, call.caller.namespaces)
     except JobError as error:
         raise told(error.problems) from None
 
@@ -320,7 +320,7 @@ def _changed(call: Call, view: JobView, new: Obj) -> JobChange | None:
             write_json({k: v for k, v in fields.items() if v is not None} | _times_gone(fields)),
         )
         read = changed_job(view.spec, view.body, patch, placed=view.state not in NO_PLACE)
-        call.parts.door.readmit(view.spec, read.spec)
+        call.parts.door.readmit(view.spec, read.spec, call.caller.namespaces)
     except (JobError, SchedulerError) as error:
         raise _invalid(new, error.problems) from None
     return JobChange(read.spec, read.body, view.spec_revision)

@@ -103,13 +103,26 @@ class Kind:
         return next((s for s in self.subresources if s.name == name), None)
 
 
+class Reviews(Protocol):
+    """Answers what a caller may do here."""
+
+    def review(self, caller: Caller, spec: Mapping[str, Any]) -> Obj: ...
+
+    def rules(self, caller: Caller, namespace: str) -> Obj: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The services of this process that handlers work with."""
+    """The services of this process that handlers work with.
+
+    Attributes:
+        access: Put in by the face, which knows the kinds.
+    """
 
     database: Database
     clock: Clock
     door: Door
+    access: Reviews | None = None
 
 
 @dataclass(slots=True)

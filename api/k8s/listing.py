@@ -40,11 +40,18 @@ class Chosen:
         return self.namespace in (None, namespace) and self.name in (None, name)
 
 
-def chosen(handler: Handler, namespace: str | None, query: Query) -> Chosen:
-    """What the selectors of a query choose. Raises StatusError 400."""
+def chosen(
+    handler: Handler, namespace: str | None, query: Query, seen: Test | None = None
+) -> Chosen:
+    """What the selectors of a query choose. Raises StatusError 400.
+
+    Args:
+        seen: Whether an object is shown to whoever asks; None where all are.
+    """
     kind = handler.kind
     fields = query.text("fieldSelector")
-    test = both(label_selector(query.text("labelSelector")), field_selector(kind, fields))
+    selected = both(label_selector(query.text("labelSelector")), field_selector(kind, fields))
+    test = both(seen, selected)
     exact = exact_fields(fields)
     if kind.namespaced and namespace is None:
         namespace = exact.get("metadata.namespace") or None

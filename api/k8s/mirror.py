@@ -11,6 +11,7 @@ from typing import ParamSpec, TypeVar
 
 from fastapi.concurrency import run_in_threadpool
 
+from api.auth.seen import QUEUES
 from api.k8s.changes import Change, Line, missed, too_old
 from api.k8s.kinds import Handler, Obj, Wanted
 from api.k8s.meta import list_version
@@ -18,6 +19,8 @@ from api.log import get_logger
 from api.store.engine import Database
 from api.store.errors import Gone, StoreError
 from api.store.look import look_at
+from api.store.queue_rows import read_queues
+from scheduler.model.queue import QueueRecord
 
 log = get_logger(__name__)
 
@@ -54,12 +57,16 @@ class Mirror:
 
     Args:
         closing: Set when the service ends.
+
+    Attributes:
+        queues: Those there are or were, while queues are watched: they say who may see one.
     """
 
     def __init__(self, database: Database, closing: asyncio.Event) -> None:
         self._database = database
         self.closing = closing
         self.watchers = 0
+        self.queues: dict[str, QueueRecord] = {}
         self._lines: dict[str, Line] = {}
         self._used_s: dict[str, float] = {}
         self._tick = asyncio.Event()
@@ -118,6 +125,8 @@ class Mirror:
 
     def _begin(self, handler: Handler) -> Line:
         with look_at(self._database) as look:
+            if handler.kind.resource == QUEUES:
+                self.queues = read_queues(look.connection)
             return Line(handler, look)
 
     def _initial(
@@ -182,7 +191,12 @@ class Mirror:
         if known <= head or self.closing.is_set():
             return False
         with look_at(self._database) as look:
-            events = look.events(head, ALL_EVENTS)
+            events = self._database.tail.span(head, look.revision)
+            if events is None:
+                events = look.events(head, ALL_EVENTS)
+            if QUEUES in self._lines and any(e.subject_kind == "queue" for e in events):
+                # Those that are gone stay: whoever saw one is to be told that it went.
+                self.queues = self.queues | read_queues(look.connection)
             changed = [line.follow(look, events) for line in lines]
         return any(changed)
 

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
+from api.auth import Right, check
 from api.k8s.base import Base, names_of, own, scope
 from api.k8s.errors import Cause, invalid
 from api.k8s.kinds import NAME, Call, Column, Kind, Obj, Subresource, Wanted, name_of
@@ -113,6 +114,8 @@ class Nodes(Base):
         if call.subresource == "status":
             return old
         labels, taints = _own_labels(old, new), _taints(new)
+        if labels is not None or taints != _taints(old):
+            check(call.caller, Right.ADMIN)  # what the inventory says of it
         name = name_of(old)
         database, now_s = call.parts.database, call.now_s
         if call.dry_run:
@@ -123,7 +126,8 @@ class Nodes(Base):
         if _is_cordoned(new) != _is_cordoned(old):
             if _is_cordoned(new):
                 reason = str((new["metadata"].get("annotations") or {}).get(REASON, ""))
-                cordon_node(database, name, reason=reason, by=call.manager, now_s=now_s)
+                by = call.caller.name or call.manager
+                cordon_node(database, name, reason=reason, by=by, now_s=now_s)
             else:
                 uncordon_node(database, name, now_s=now_s)
         if labels is not None or taints != _taints(old):

@@ -49,7 +49,8 @@ def json_patch(target: Obj, operations: Any) -> Obj:  # noqa: ANN401  # a body t
 
 
 def _apply(document: Any, operation: Obj, index: int) -> Any:  # noqa: ANN401  # any values of JSON
-    name = operation.get("op")
+    # As text: a list or an object cannot be looked up in a set.
+    name = str(operation.get("op"))
     path = _pointer(operation, "path", index)
     if name in {"add", "replace", "test"} and "value" not in operation:
         raise bad_request(f"operation {index} of the JSON patch has no value")
@@ -74,7 +75,7 @@ def _apply(document: Any, operation: Obj, index: int) -> Any:  # noqa: ANN401  #
             document = _remove(document, source, index)
         return _put(document, path, found, index)
     raise bad_request(
-        f"operation {index} of the JSON patch is {str(name)[:80]!r}; allowed are add, remove, "
+        f"operation {index} of the JSON patch is {name[:80]!r}; allowed are add, remove, "
         "replace, move, copy, test"
     )
 

@@ -4,7 +4,10 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
+from api.auth import ANYBODY
+from api.auth.seen import may_report
 from api.k8s.errors import Cause, StatusError, bad_request, conflict, invalid
 from api.k8s.jobs import KIND as JOB
 from api.k8s.kinds import Call, Obj, name_of, namespace_of
@@ -52,6 +55,7 @@ def report(call: Call, old: Obj, new: Obj) -> Obj:
         state=state,
         exit_code=_exit_code(new, state),
         now_s=call.now_s,
+        may=None if call.caller is ANYBODY else partial(may_report, call.caller),
     )
     return old
 
@@ -85,7 +89,7 @@ def _fetched(call: Call, obj: Obj, wanted: Wanted) -> str:
         raise StatusError(429, f"{LOGS_AT_ONCE} logs are being read; try again", retry_after_s=2)
     database = call.parts.database
     try:
-        asked = ask(database, namespace_of(obj), stored_name(obj), wanted, now_s=call.now_s)
+        asked, _ = ask(database, namespace_of(obj), stored_name(obj), wanted, now_s=call.now_s)
         try:
             return _awaited(call, obj, asked)
         finally:

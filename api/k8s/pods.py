@@ -124,7 +124,8 @@ class Pods(Base):
     def _evict(self, call: Call, old: Obj, body: Obj) -> Obj:
         """Its gang leaves as a whole, is asked to save first, and starts elsewhere."""
         name = name_of(old)
-        wanted = (body.get("metadata") or {}).get("name")
+        metadata = body.get("metadata") or {}
+        wanted = metadata.get("name") if isinstance(metadata, dict) else metadata
         if body.get("kind") != "Eviction" or wanted not in (None, name):
             raise StatusError(400, f'an Eviction of "{name}" is expected', reason="BadRequest")
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from api.k8s.base import Base
-from api.k8s.kinds import Call, Kind, Obj, Wanted
+from api.k8s.kinds import Call, Kind, Obj, Reviews, Wanted
 from api.k8s.schema import ANYTHING, object_schema
 from api.store.look import Look
 
@@ -27,23 +27,36 @@ class Review(Base):
 
     def answer(self, call: Call, obj: Obj) -> Obj:
         """`status` of the answer."""
-        # Whoever reaches a service without tokens may do everything, in every face.
-        return {"allowed": True, "reason": "this service has no tokens: everybody may"}
+        return _access(call).review(call.caller, _spec(obj))
 
 
 class Rules(Review):
     def answer(self, call: Call, obj: Obj) -> Obj:
-        every = ["*"]
-        return {
-            "resourceRules": [{"verbs": every, "apiGroups": every, "resources": every}],
-            "nonResourceRules": [{"verbs": every, "nonResourceURLs": every}],
-            "incomplete": False,
-        }
+        return _access(call).rules(call.caller, str(_spec(obj).get("namespace", "")))
 
 
 class WhoAmI(Review):
     def answer(self, call: Call, obj: Obj) -> Obj:
-        return {"userInfo": {"username": call.caller.name or "anybody", "groups": GROUPS}}
+        caller = call.caller
+        extra = {
+            f"podyard.io/{noun}": sorted(names)
+            for noun, names in (("namespaces", caller.namespaces), ("nodes", caller.nodes))
+            if names is not None
+        }
+        groups = [*GROUPS, *([f"podyard.io:{caller.role}"] if caller.name else [])]
+        told: Obj = {"username": caller.name or "anybody", "groups": groups}
+        return {"userInfo": told | ({"extra": extra} if extra else {})}
+
+
+def _spec(obj: Obj) -> Obj:
+    found = obj.get("spec")
+    return found if isinstance(found, dict) else {}
+
+
+def _access(call: Call) -> Reviews:
+    if call.parts.access is None:
+        raise LookupError("the face puts in who answers")
+    return call.parts.access
 
 
 def _kind(group: str, kind: str, plural: str, description: str, version: str = "v1") -> Kind:

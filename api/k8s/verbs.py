@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from api.auth import ANYBODY, Caller
 from api.k8s import ownership
 from api.k8s.body import read_json, read_object, wrong_type
 from api.k8s.errors import Cause, StatusError, bad_request, conflict, invalid, not_found
@@ -45,6 +46,7 @@ class Ask:
     body: bytes = b""
     content_type: str = ""
     agent: str = "unknown"
+    caller: Caller = ANYBODY
 
     @property
     def namespace(self) -> str:
@@ -64,6 +66,7 @@ class Ask:
     def call(self, parts: Parts, *, dry_run: bool = False) -> Call:
         return Call(
             parts,
+            caller=self.caller,
             dry_run=dry_run or self.query.dry_run,
             manager=self.manager,
             subresource=self.target.subresource,

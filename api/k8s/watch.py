@@ -18,6 +18,7 @@ from api.k8s.meta import list_version, read_version
 from api.k8s.mirror import Mirror
 from api.k8s.problems import status_of
 from api.k8s.request import Query
+from api.k8s.seen import narrowed, seen_by
 from api.k8s.table import partial, table
 from api.k8s.verbs import Ask
 
@@ -43,7 +44,9 @@ async def watch(mirror: Mirror, ask: Ask, form: Form, clock: Clock) -> AsyncGene
     """
     query = ask.query
     wants_initial = _wants_initial(query)
-    choice = chosen(ask.handler, ask.target.namespace, query)
+    kind, names = ask.handler.kind, ask.caller.namespaces
+    namespace = narrowed(kind, names, ask.target.namespace)
+    choice = chosen(ask.handler, namespace, query, seen_by(kind, names, lambda: mirror.queues))
     version = read_version(query.text("resourceVersion"))
     line = await mirror.line(ask.handler)
     sender = _Sender(mirror, line, choice, form, query, clock)

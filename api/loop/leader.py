@@ -1,22 +1,27 @@
 """Leading: at most one process decides, and one that was deposed writes nothing.
 
 SQLite: `flock` on a file beside the database. PostgreSQL: the lock of an epoch, held by a session,
-and a sign of life every second; a holder silent for 3 s is deposed.
+and a sign of life twice a second; a holder whose session ends is replaced at once, one that is
+silent for 2.5 s is deposed, and what it left in the middle is ended.
 """
 
 import fcntl
 import os
 import threading
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 from api.log import get_logger
 from api.store.engine import Database, sqlite_path
-from api.store.epoch import LeaderSession, read_leader, take_epoch
+from api.store.epoch import LeaderSession, Standing, read_leader, take_epoch
 
-BEAT_S = 1.0
-SILENT_S = 3.0
-"""Three signs missed."""
+BEAT_S = 0.5
+SILENT_S = 2.5
+"""Five signs missed; with the time until a candidate looks again that is below 3 s."""
+
+STUCK_EVERY = 4
+"""Signs between two looks for sessions that hold others up."""
 
 log = get_logger(__name__)
 
@@ -52,7 +57,7 @@ class Leader:
             self._lock.release()
             self._has_lost = False
         standing = read_leader(self._database)
-        if not self._lock.try_take(standing.epoch, silent_s=standing.silent_s):
+        if not self._lock.try_take(standing):
             return False
         epoch = take_epoch(self._database, standing.epoch, self._holder, now_s=self._now_s())
         if epoch is None:
@@ -81,8 +86,8 @@ class _FileLock:
         self._path = path
         self._file: int | None = None
 
-    def try_take(self, _epoch: int, *, silent_s: float) -> bool:
-        del silent_s  # a live process holds its files: there is nobody to depose
+    def try_take(self, _standing: Standing) -> bool:
+        # A live process holds its files: there is nobody to depose.
         file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -111,20 +116,30 @@ class _SessionLock:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def try_take(self, epoch: int, *, silent_s: float) -> bool:
+    def try_take(self, standing: Standing) -> bool:
         try:
             if self._session is None:
                 self._session = LeaderSession(self._database)
-            return self._try_take(self._session, epoch, silent_s)
+            return self._try_take(self._session, standing)
         except BaseException:
             self.release()
             raise
 
-    def _try_take(self, session: LeaderSession, epoch: int, silent_s: float) -> bool:
+    def _try_take(self, session: LeaderSession, standing: Standing) -> bool:
+        epoch, is_silent = standing.epoch, standing.silent_s > SILENT_S
         holder_is_gone = session.try_lock(epoch)
-        taken = (holder_is_gone or silent_s > SILENT_S) and session.try_lock(epoch + 1)
+        taken = (holder_is_gone or is_silent) and session.try_lock(epoch + 1)
         if holder_is_gone:
             session.unlock(epoch)
+        if taken and not holder_is_gone:
+            ended = session.end_transactions(standing.holder)
+            log.warning(
+                "leader_silent",
+                epoch=epoch,
+                holder=standing.holder,
+                silent_s=round(standing.silent_s, 1),
+                transactions_ended=ended,
+            )
         return taken
 
     def keep(self, epoch: int) -> None:
@@ -148,9 +163,13 @@ class _SessionLock:
             self._session = None
 
     def _beat(self, session: LeaderSession, epoch: int, stop: threading.Event) -> None:
-        while not stop.wait(BEAT_S):
+        for number in count(1):
+            if stop.wait(BEAT_S):
+                return
             try:
                 alive = session.beat(epoch)
+                if number % STUCK_EVERY == 0 and session.end_stuck():
+                    log.warning("stuck_transactions_ended")
             except Exception:  # an edge: whatever it is, the session and its lock are gone
                 log.exception("leader_session_failed", epoch=epoch)
                 alive = False

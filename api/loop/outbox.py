@@ -26,6 +26,7 @@ from api.store.outbox import (
     finish_delivery,
     prune_deliveries,
 )
+from api.tracing import tracing
 
 IDLE_S = 1.0
 """Between looks when nobody wakes the loop: other processes write messages too."""
@@ -202,9 +203,11 @@ class Outbox:
                 return
             delivery = begun
         message = Message(delivery.id, delivery.namespace, delivery.url, delivery.body)
-        answer = await self._sender.send(message)
-        now_s = clock.now_s()
-        outcome = outcome_of(delivery, answer, now_s=now_s, tries=self._tries)
+        with tracing.span("hook delivery", id=str(delivery.id), attempt=delivery.attempts) as span:
+            answer = await self._sender.send(message)
+            now_s = clock.now_s()
+            outcome = outcome_of(delivery, answer, now_s=now_s, tries=self._tries)
+            span.set_attribute("error", outcome.error or "")
         self._count(delivery, outcome)
         await asyncio.to_thread(finish_delivery, database, delivery, outcome, now_s=now_s)
 

@@ -1,5 +1,6 @@
 """Decisions of the past, made again from the log and compared."""
 
+import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from types import MappingProxyType
@@ -82,6 +83,23 @@ def past(db: Database, revision: int) -> Past:
     raise NotFound("decision", f"on revision {revision} or before")
 
 
+def last_told(db: Database, rest: float = 0.0) -> Past | None:
+    """The newest decision in the log with the world that it was taken on; None without one.
+
+    It is made from the log alone, and has nothing of what the database says by now.
+
+    Args:
+        rest: So many times as long as it works this pauses in between, to leave others the
+            interpreter.
+    """
+    known = [chain.number for chain in chains(db) if chain.count and chain.has_base]
+    base = read_base(db, known[-1]) if known else None
+    found: Past | None = None
+    for reader, decision in () if base is None else _told(db, known[-1], _paced(base, rest)):
+        found = Past(reader.world, decision)
+    return found
+
+
 def replay(db: Database, revision: int, changes: Changes = NO_CHANGES) -> Replayed:
     """Repeat the decision that was taken on a revision, else the one whose commit wrote it.
 
@@ -130,6 +148,15 @@ def _told(db: Database, chain: int, base: Iterable[bytes]) -> Iterator[tuple[Rea
         for line in decision.told:
             reader.read(line)
         yield reader, decision
+
+
+def _paced(lines: Iterable[bytes], rest: float) -> Iterator[bytes]:
+    """Lines, with pauses in proportion to what the reader did with the one before."""
+    for line in lines:
+        began_s = time.thread_time()
+        yield line
+        if rest:
+            time.sleep(rest * (time.thread_time() - began_s))
 
 
 def _decide(reader: Reader, decision: Decision, changes: Changes) -> Plan:

@@ -1,8 +1,6 @@
 """The loop of the leader: follow what changed, decide, commit, wait."""
 
 import gc
-import os
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -12,21 +10,25 @@ from dataclasses import dataclass, field
 from api.clock import Clock
 from api.log import get_logger
 from api.loop.leader import Leader
+from api.loop.outage import Outage
 from api.loop.outbox import Outbox
+from api.loop.pruner import Pruner
 from api.loop.silence import Silence
 from api.metrics import Metrics
 from api.store.commit import commit
+from api.store.connect import process_name
 from api.store.decisions import DecisionLog, Entry
 from api.store.drains import end_quarantines
 from api.store.engine import Database
 from api.store.errors import Deposed
-from api.store.events import TRIM_STEP, trim_history
 from api.store.fault_records import review_all_lemons
 from api.store.faults import forget_faults
 from api.store.journal import JournalWorld
 from api.store.snapshot import Snapshot, follow_with_policy, load_snapshot, read_part
+from api.store.telling import follow_told
 from api.store.views import Committed
 from api.store.windows import end_windows
+from api.tracing import tracing
 from scheduler.cluster.world import World
 from scheduler.cycle import run_cycle
 from scheduler.model.plan import Plan
@@ -38,13 +40,16 @@ IDLE_S = 1.0
 SOON_S = 0.05
 """Shortest time until a plan may have itself looked at again: if it said now, it would for ever."""
 
-CANDIDATE_S = 0.5
-"""Between attempts to lead; with it a crashed leader is replaced within a second."""
+CANDIDATE_S = 0.25
+"""Between attempts to lead; so soon a crashed leader is replaced. Meanwhile what changes is
+followed, so that whoever takes over decides at once."""
 
-BACKOFF_S, BACKOFF_S_MAX = 0.1, 5.0
-"""Pause after a failed turn, doubled each time."""
+BACKOFF_S, BACKOFF_S_MAX = 0.1, 2.0
+"""Pause after a failed turn, doubled each time: so late it is noticed that the database is back."""
 
 TRIM_EVERY_S = 30.0
+
+JOB_HISTORY_S = 30 * 86_400.0
 
 OUTCOMES = {
     "job.bound": "bound",
@@ -94,6 +99,7 @@ class Runner:
     Args:
         metrics: Counted in, if given.
         event_history: Events kept, at least.
+        job_history_s: How long records of jobs are kept after they ended.
         decisions: Where each decision is written down, with what it read; None = nowhere.
         outbox: Delivers what hooks are told, while this process leads; None = nobody does.
 
@@ -109,21 +115,30 @@ class Runner:
         *,
         metrics: Metrics | None = None,
         event_history: int = 200_000,
+        job_history_s: float = JOB_HISTORY_S,
         decisions: DecisionLog | None = None,
         outbox: Outbox | None = None,
     ) -> None:
         self._database = database
         self._clock = clock
         self._metrics = metrics
-        self._event_history = event_history
+        self._pruner = Pruner(
+            database,
+            clock,
+            event_history=event_history,
+            job_history_s=job_history_s,
+            decisions=decisions,
+        )
         self._decisions = decisions
         self._outbox = outbox
-        self._leader = Leader(database, f"{socket.gethostname()}:{os.getpid()}", clock.now_s)
+        self._leader = Leader(database, process_name(), clock.now_s)
+        self._outage = Outage(database)
         self._known: Snapshot | None = None
         self._woken = threading.Event()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._settled = False
+        self._led_epoch: int | None = None
         self._wake_at_s: float | None = None
         self._trimmed_at = time.monotonic()
         self.stats = CycleStats()
@@ -146,12 +161,14 @@ class Runner:
         self._thread.start()
         if self._outbox is not None:
             self._outbox.start(lambda: self.is_leading)
+        self._pruner.start(lambda: self.is_leading)
 
     def stop(self, timeout_s: float = 5.0) -> None:
         """Finish the turn that runs, and let another process lead."""
         self._stopping.set()
         if self._outbox is not None:
             self._outbox.stop(timeout_s)
+        self._pruner.stop(timeout_s)
         self.wake()
         if self._thread is not None:
             self._thread.join(timeout_s)
@@ -181,22 +198,45 @@ class Runner:
             Deposed: If another process leads by now.
         """
         if not self._try_lead():
-            self._known = None
-            self._settled = True
+            self._stand_by()
             return False
+        if self._led_epoch != self._leader.epoch:
+            self._led_epoch = self._leader.epoch
+            self._woken.set()
+            if self._known is not None and isinstance(self._known.world, JournalWorld):
+                # Each epoch begins a chain of decisions of its own.
+                self._known.world.rest()
         woken = self._woken.is_set()
         self._woken.clear()
         began = time.perf_counter()
         world, policy, has_news = self._follow()
-        if self._judge_silence(policy):
+        has_more_time = self._give_back_time(world)
+        if self._judge_silence(policy) or has_more_time:
             world, policy, has_news = *self._follow()[:2], True
         self.stats.follow_s = time.perf_counter() - began
         self.stats.revision = world.revision
         if not (has_news or woken or self._is_time_due()):
             return False
-        wrote = self._cycle(world, policy)
+        with tracing.span("cycle", revision=world.revision):
+            wrote = self._cycle(world, policy)
         self._settled = True
         return wrote
+
+    def _stand_by(self) -> None:
+        """Follow what changes, as whoever takes over has to know it at once."""
+        began = time.perf_counter()
+        world, _, _ = self._follow()
+        if isinstance(world, JournalWorld):
+            world.rest()
+        self._wake_at_s = None
+        self.stats.follow_s = time.perf_counter() - began
+        self.stats.revision = world.revision
+        self._settled = True
+
+    def _give_back_time(self, world: World) -> bool:
+        """Whether a gang got more time, as nobody looked for a while."""
+        epoch = self._leader.epoch
+        return epoch is not None and self._outage.turn(world, epoch, self._clock.now_s())
 
     def _judge_silence(self, policy: Policy) -> bool:
         """Whether the health of a node changed, as its agent was silent for too long."""
@@ -213,6 +253,8 @@ class Runner:
                 self._known = load_snapshot(self._database, kind, head_first=True)
             return self._known.world, self._known.policy, True
         world, backlog = self._known.world, self._known.backlog
+        if backlog is None and follow_told(self._database, world):
+            return world, self._known.policy, True
         policy = follow_with_policy(self._database, world)
         has_news = policy is not None or backlog is not None
         if backlog is not None and policy is None:
@@ -245,14 +287,17 @@ class Runner:
             return False
         stats = self.stats
         now_s, began = self._clock.now_s(), time.perf_counter()
-        plan = run_cycle(world, policy, now_s)
+        with tracing.span("decide"):
+            plan = run_cycle(world, policy, now_s)
         self._wake_at_s = None if plan.wake_at_s is None else max(plan.wake_at_s, now_s + SOON_S)
         decided = time.perf_counter()
         time.sleep(0)  # requests go first: commit takes the interpreter again
         done = Committed(world.revision)
         if not plan.is_empty():
             entry = self._entry(world, policy, plan, now_s, epoch)
-            done = commit(self._database, plan, epoch, now_s, entry)
+            with tracing.span("commit", jobs=len(plan.job_moves), pods=len(plan.pods)) as span:
+                done = commit(self._database, plan, epoch, now_s, entry)
+                span.set_attribute("revision", done.revision)
             if self._decisions is not None and entry is not None:
                 self._decisions.settle(entry)
         if done.deliveries and self._outbox is not None:
@@ -315,11 +360,11 @@ class Runner:
                 self._stopping.wait(min(BACKOFF_S * 2 ** (failures - 1), BACKOFF_S_MAX))
 
     def _wait(self) -> None:
-        if self._known is None:
+        if self._known is not None and self._known.backlog is not None:
+            return  # there is more to read
+        if self._known is None or not self.is_leading:
             self._stopping.wait(CANDIDATE_S)
             return
-        if self._known.backlog is not None:
-            return  # there is more to read
         self._trim()
         wait_s = IDLE_S
         if self._wake_at_s is not None:
@@ -328,15 +373,12 @@ class Runner:
         self._database.notifier.wait(self._known.world.revision, wait_s, self._woken.is_set)
 
     def _trim(self) -> None:
-        """Forget old history, a little at a time and only while there is nothing else to do."""
+        """End what is over, while there is nothing else to do."""
         if time.monotonic() - self._trimmed_at < TRIM_EVERY_S:
             return
-        keep, now_s = self._event_history, self._clock.now_s()
+        self._trimmed_at = time.monotonic()
+        now_s = self._clock.now_s()
         end_windows(self._database, now_s=now_s)
         end_quarantines(self._database, now_s=now_s)
         review_all_lemons(self._database, now_s=now_s)
         forget_faults(self._database, now_s=now_s)
-        if trim_history(self._database, keep=keep, now_s=now_s) < TRIM_STEP:
-            self._trimmed_at = time.monotonic()
-            if self._decisions is not None:
-                self._decisions.trim()

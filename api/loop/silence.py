@@ -182,7 +182,9 @@ class Silence:
 
     def _take_policy(self, policy: Policy, now_s: float) -> None:
         before, self._policy, self.next_s = self._policy, policy, now_s
-        if before is not None and before.lost_after_s > policy.lost_after_s:
+        if before is None or before.lost_after_s <= policy.lost_after_s:
+            return
+        if heard_of(self._leases):  # else there is nobody who was told of another
             lowered = (now_s, before.lost_after_s)
             self._clock.lowered = [*self._clock.lowered[-KEPT:], lowered]
 

@@ -137,6 +137,36 @@ class Undrained(Strict):
     nodes: list[Node]
 
 
+class HeldBack(Strict):
+    """Gangs that are in recovery and not moved, as the breaker is open; those of all tenants."""
+
+    jobs: Count
+    gpus: Count
+
+
+class Breaker(Strict):
+    """The circuit breaker: `open` while more failed at once than is believed.
+
+    `failing` of `nodes` nodes failed within `window_s` seconds and since `reset_at`, `failed` are
+    the first of them by name; more than `limit`, a share of all, opens it. `since` is the failure
+    that was one too many; at `closes_at` so many count no more that it closes by itself. Meanwhile
+    nothing is moved, and the clocks of the `held` gangs stand still.
+    """
+
+    state: Literal["open", "closed"]
+    failing: Count
+    nodes: Count
+    share: float
+    limit: float
+    window_s: float
+    since: Time | None
+    closes_at: Time | None
+    reset_at: Time | None
+    failed: list[str]
+    held: HeldBack
+    revision: int
+
+
 class BreakerReset(Strict):
     """The breaker after it was reset: nodes that failed before `reset_at` do not count any more."""
 

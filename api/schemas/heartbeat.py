@@ -88,6 +88,13 @@ class DesiredPod(Strict):
     launch: Launch | None
 
 
+class StoppingPod(Strict):
+    """A pod that was told to stop and that the heartbeat did not name."""
+
+    uid: str
+    attempt: int
+
+
 class IgnoredPod(Strict):
     """A pod of the heartbeat that was not taken as told, and why."""
 
@@ -112,10 +119,12 @@ class HeartbeatAnswer(Strict):
 
     `fence_after_s` is for the guards of strict pods: so long after this heartbeat was sent they
     end them, unless a later one is answered. `health` is the node's; while it is `testing` the
-    agent is to check the machine.
+    agent is to check the machine. Of those in `stopping` that it does not have, it says `stopped`
+    in its next heartbeat: they were told to stop before it knew of them.
     """
 
     desired: list[DesiredPod]
+    stopping: list[StoppingPod]
     ignored: list[IgnoredPod]
     logs: list[WantedLog]
     health: HealthName

@@ -365,6 +365,7 @@ class Job(Strict):
     `minimum`, `members` and `running` count pods: those that must run together, those wanted,
     those that run. `gpus` are those of all members. `never`: not even the empty cluster, healthy
     and uncordoned, could take it as the map is now. `held`: it may not start until it is released.
+    `mismatch`: what an audit found wrong with its books, so that it is held; "" = nothing.
     `expected_start` is a forecast, where there is one. `recovering` is null for one that has lost
     nothing. `crashes` are its own, not those of machines. `spec` is the request with its defaults.
     """
@@ -391,6 +392,7 @@ class Job(Strict):
     finished_at: Time | None
     expected_start: Time | None
     held: bool
+    mismatch: str
     evicting: Evicting | None
     recovering: Recovering | None
     crashes: int

@@ -41,10 +41,12 @@ class ReadJob:
 
     Attributes:
         body: The request with its defaults, as it is shown later; nothing in it is null.
+        ground: Of what moment that was which it was checked against; None = nothing was.
     """
 
     spec: JobSpec
     body: dict[str, object]
+    ground: tuple[int, int, int, int] | None = None
 
 
 def read_job(body: JobBody) -> ReadJob:

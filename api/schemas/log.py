@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Base64Bytes, Field
 
 from api.schemas.common import Sentence, Strict
+from api.schemas.pod import PodStateName
 
 TAIL_BYTES_MAX = 1024 * 1024
 """Of one read; who wants all of a log goes to where it is."""
@@ -13,11 +14,15 @@ StreamName = Literal["out", "err"]
 
 
 class PodLog(Strict):
-    """The end of what one process of a pod wrote; bytes that are no UTF-8 are replaced."""
+    """The end of what one process of a pod wrote; bytes that are no UTF-8 are replaced.
+
+    `state` is that of the pod when it was asked for.
+    """
 
     pod: str
     node: str
     attempt: int
+    state: PodStateName
     process: int
     stream: StreamName
     text: str

@@ -53,6 +53,7 @@ class Node(Strict):
     what it has; 0 = not known. `domains` are its places, null where it has none. `why` and `since`
     are of its health. `fenced`: its pods are known to be gone. `lemon`: it fails far more often
     than others; large gangs keep off it. `quarantined_until`: it takes no pods until then.
+    `mismatch`: what the audit found wrong with its books; "" = nothing, else it takes no pods.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Node(Strict):
     faults: list[OpenFault]
     lemon: bool
     quarantined_until: Time | None
+    mismatch: str
     cordoned: Cordon | None
     draining: Draining | None
     domains: dict[str, str | None]

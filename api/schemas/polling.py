@@ -23,15 +23,16 @@ class WaitingFor(Strict):
 
     `reason`: a job's `reason` while it is pending; else its state (`reserved`, `suspended`,
     `recovering`); `new` = not looked at yet. `job`, `message` and `since` are those of the gang
-    that was submitted first; the message may be cut short.
+    that was submitted first; the message may be cut short. Who is bound to namespaces is told of
+    the first one of theirs, null where they have none; the numbers count all.
     """
 
     reason: str
     gangs: int
     gpus: int
-    job: str
+    job: str | None
     message: str
-    since: Time
+    since: Time | None
 
 
 class ExpectedStart(Strict):
@@ -136,7 +137,10 @@ class MapJob(Strict):
 
 
 class MapClaim(Strict):
-    """GPUs of a node, bits in hexadecimal, kept for a job or, 0, for people."""
+    """GPUs of a node, bits in hexadecimal, kept for a job.
+
+    0: for people, or for a job that is not the reader's to know.
+    """
 
     node: int
     gpus: str
@@ -157,9 +161,9 @@ class MapDrawing(Strict):
     `nodes` are in the order of the map, outermost level first; `node_types` has a position in
     `types` for each. `use` tells of nodes that are not idle, or that changed, as `[node, aside,
     job, gpus, first_rank, ...]`: its position, why it takes no new pods or "", and three values
-    for each pod: the job's id (0 = one that has ended), its GPUs as bits in hexadecimal, the rank
-    on the first of them. `claims` and `dead_rails` are all there are. Of the jobs that changed
-    those are told that hold GPUs or have claims.
+    for each pod: the job's id (0 = one that has ended, or is not its reader's to know), its GPUs
+    as bits in hexadecimal, the rank on the first of them. `claims` and `dead_rails` are all there
+    are. Of the jobs that changed those are told that hold GPUs or have claims.
     """
 
     cluster: str

@@ -16,7 +16,7 @@ from api.schemas.common import (
 )
 from api.schemas.job import NODES_MAX
 
-ClaimWhyName = Literal["reservation", "preemption", "recovery", "spare", "maintenance"]
+ClaimWhyName = Literal["reservation", "preemption", "recovery", "spare", "pool", "maintenance"]
 WindowStateName = Literal["planned", "active", "over"]
 
 
@@ -74,14 +74,17 @@ class ReservationPage(Page[Reservation]):
 class Claim(Strict):
     """GPUs of a node that are kept, from `starts_at` on (null = now) until `until` (null = open).
 
-    For a gang (`job`), whose member `role`/`index` starts there, or for people (`reservation`).
-    Of a gang that the caller may not see, `job` is null and `uid` empty.
+    For a gang (`job`), whose member `role`/`index` starts there, for people (`reservation`), or for
+    whichever gang in recovery needs it in a domain (`pool`, as in `leaf/l1`). What is kept as a
+    spare or in a pool may be used meanwhile by jobs that can leave at once. Of a gang that the
+    caller may not see, `job` is null and `uid` empty.
     """
 
     uid: str
     why: ClaimWhyName
     job: str | None
     reservation: str | None
+    pool: str | None
     node: str
     gpus: list[int]
     starts_at: Time | None

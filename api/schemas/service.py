@@ -33,6 +33,7 @@ class PolicyBody(Strict):
     breaker_reset_s: Annotated[float, Field(ge=0)]
     crash_loop_s: Annotated[float, Field(ge=0)]
     spare_pool: Annotated[dict[Name, Annotated[int, Field(ge=0)]], Field(max_length=20)]
+    lend_spares: bool
     lemon_faults: Annotated[int, Field(ge=1)]
     lemon_factor: Annotated[float, Field(gt=0)]
     lemon_window_s: SomeSeconds

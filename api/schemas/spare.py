@@ -4,15 +4,18 @@ from api.schemas.common import Strict
 
 
 class SparePool(Strict):
-    """A domain in which the policy keeps nodes free for gangs in recovery.
+    """A domain in which the policy keeps nodes for gangs in recovery.
 
-    `wanted` of its `nodes` are to be kept; `free` are wholly free now; `need` would be enough.
+    `wanted` of its `nodes` are to be kept and `kept` are, `lent` of them used meanwhile by jobs
+    that can leave at once; `free` more are wholly free now; `need` would be enough.
     """
 
     level: str
     domain: str
     nodes: int
     wanted: int
+    kept: int
+    lent: int
     free: int
     need: int
 
@@ -32,7 +35,8 @@ class Spares(Strict):
     `faults` of single machines within `span_s` seconds on `nodes` nodes give `faults_per_node_day`;
     `repair_s` is the mean of the `repairs` that are over, or assumed where there is none. How many
     are away at a time is Poisson-distributed, mean nodes x faults_per_node_day x repair_s / 86,400;
-    `need` is the 99th percentile for the whole cluster. `claimed` nodes are kept for single jobs.
+    `need` is the 99th percentile for the whole cluster. `claimed` nodes are kept for single jobs,
+    `lent` of them used meanwhile by others that can leave at once.
     """
 
     nodes: int
@@ -44,6 +48,7 @@ class Spares(Strict):
     is_assumed: bool
     need: int
     claimed: int
+    lent: int
     levels: list[SpareLevel]
     pools: list[SparePool]
     revision: int

@@ -1,11 +1,12 @@
 """Claims: how they are written down, read back, and listed."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection
 
-from api.store.bulk import among, upsert_rows
+from api.store.bulk import among, upsert_rows, within
 from api.store.engine import Database, read_revision
 from api.store.jsontext import dump_json
 from api.store.paging import clamp, encode_cursor, page_of, str_cursor
@@ -43,8 +44,12 @@ def list_claims(
     node: str | None = None,
     limit: int = 500,
     cursor: str | None = None,
+    namespaces: Collection[str] | None = None,
 ) -> Page[ClaimView]:
     """Claims by uid.
+
+    Args:
+        namespaces: Those whose gangs' claims are shown, and those for people; None = all.
 
     Raises:
         BadCursor: If the cursor was not given by such a list.
@@ -66,6 +71,10 @@ def list_claims(
     )
     with db.read() as connection:
         revision = read_revision(connection)
+        if namespaces is not None:
+            of_people = claims.c.job_uid.is_(None)
+            theirs = within(connection, jobs.c.namespace, namespaces)
+            query = query.where(sa.or_(of_people, *theirs))
         rows = connection.execute(query).all()
     return page_of(
         rows,

@@ -10,6 +10,7 @@ from api.schemas.spec import dump_eviction, dump_rules, dump_verdict
 from api.store.bulk import among, update_rows, upsert_rows
 from api.store.claims import claim_row, put_claims
 from api.store.decisions import Entry
+from api.store.driver import ask
 from api.store.engine import Database, Transaction
 from api.store.errors import Deposed, LedgerRefused
 from api.store.faults import set_apart_emptied
@@ -18,9 +19,10 @@ from api.store.hook_events import no_longer_asked, rows_of
 from api.store.job_recovery import dump_recovery
 from api.store.jsontext import dump_json
 from api.store.outbox import end_requests, put_deliveries
-from api.store.parts import Kept, Part, PodNow
+from api.store.parts import Kept, Part, PodNow, is_pool
 from api.store.rows import AnyRow
 from api.store.tables import claims, facts, jobs, leader, pods, windows
+from api.store.telling import ToldCommit
 from api.store.told import job_event, window_event
 from api.store.usage import accrue, ended_lives
 from api.store.views import Committed
@@ -45,6 +47,7 @@ class _Rows:
     facts: list[int] = field(default_factory=list)
     deliveries: list[dict[str, object]] = field(default_factory=list)
     requests_over: list[str] = field(default_factory=list)
+    told: ToldCommit = field(default_factory=ToldCommit)
 
 
 def commit(
@@ -72,6 +75,7 @@ def commit(
             _check_claimants(tx.connection, kept)
             rows = _gather(tx, kept)
             _write(tx, kept, rows)
+            _tell(tx, kept, rows)
             if entry is not None and (tx.changed or rows.facts):
                 entry.write(tx, kept.dropped)
             return Committed(
@@ -87,7 +91,7 @@ def commit(
 
 def _check_epoch(connection: Connection, epoch: int) -> None:
     # A new leader takes its epoch under the same lock, so what is read here holds to the end.
-    current = connection.execute(sa.select(leader.c.epoch)).scalar_one()
+    current = ask(connection, f"SELECT epoch FROM {leader.name}")[0][0]
     if current != epoch:
         raise Deposed(epoch, current)
 
@@ -109,7 +113,7 @@ def _gather(tx: Transaction, kept: Kept) -> _Rows:
 
 
 def _gather_job(tx: Transaction, rows: _Rows, part: Part, row: AnyRow, kept: Kept) -> None:
-    old = row._mapping
+    old, uid = row._mapping, str(row._mapping["uid"])
     pod_moves = [move for move in part.pod_moves if _is_news(move, kept.now[move.uid])]
     kind, message, body = job_event(row, part, pod_moves)
     revision = old["revision"]
@@ -127,7 +131,10 @@ def _gather_job(tx: Transaction, rows: _Rows, part: Part, row: AnyRow, kept: Kep
     if kind or verdict != old["verdict"]:
         new = _job_row(row, part, kept.now, verdict, revision=revision, now_s=tx.now_s)
         rows.jobs.append(new)
-    rows.pods += [_pod_row(row, pod, revision=revision, now_s=tx.now_s) for pod in part.pods]
+        if kind:
+            rows.told.jobs.append({**old, **new, **_counts(row, part, kept.now)})
+    rows.pods += [pod_row(row, pod, revision=revision, now_s=tx.now_s) for pod in part.pods]
+    rows.told.pod_moves.extend((uid, m.uid, m.state, m.exit_code) for m in pod_moves)
     rows.pod_moves += [
         {"uid": m.uid, "state": m.state, "exit_code": m.exit_code, "revision": revision}
         for m in pod_moves
@@ -135,6 +142,28 @@ def _gather_job(tx: Transaction, rows: _Rows, part: Part, row: AnyRow, kept: Kep
     _gather_claims(rows, part, revision)
     if old["hooks"] is not None and kind:
         _gather_hooks(tx, rows, part, row, kept, revision)
+
+
+def _tell(tx: Transaction, kept: Kept, rows: _Rows) -> None:
+    """Spare who follows in this process from reading what is plain: jobs and their pods."""
+    if not kept.has_open_facts:
+        tx.jobs |= {str(row["uid"]): row for row in rows.told.jobs if row["recovery"] is None}
+    if not (rows.facts or rows.claims or rows.claims_gone or rows.windows_over):
+        rows.told.pods.extend(rows.pods)
+        tx.tell(rows.told, len(rows.told.jobs))
+
+
+def _counts(row: AnyRow, part: Part, now: Mapping[str, PodNow]) -> dict[str, object]:
+    """What triggers make of a job's counts of pods."""
+    live = _left_alone(row, part, now)
+    touched = {*(pod.uid for pod in part.pods), *(move.uid for move in part.pod_moves)}
+    was = sum(uid in now and now[uid].state is PodState.RUNNING for uid in touched)
+    running = int(row._mapping["pods_running"]) - was
+    after = [pod.state for pod in part.pods] + [move.state for move in part.pod_moves]
+    return {
+        "pods_live": live + sum(state in LIVE_POD for state in after),
+        "pods_running": running + sum(state is PodState.RUNNING for state in after),
+    }
 
 
 def _gather_hooks(
@@ -162,9 +191,8 @@ def _gather_claims(rows: _Rows, part: Part, revision: int) -> None:
 def _gather_window(tx: Transaction, rows: _Rows, part: Part, name: str) -> None:
     is_over = part.row is not None and part.row._mapping["ends_at"] <= tx.now_s
     kind, message, body = window_event(part, is_over=is_over)
-    revision = tx.emit(
-        kind, subject_kind="reservation", name=name, uid=name, message=message, body=body
-    )
+    of = "pool" if is_pool(part) else "reservation"
+    revision = tx.emit(kind, subject_kind=of, name=name, uid=name, message=message, body=body)
     if is_over:
         rows.windows_over.append(name)
     _gather_claims(rows, part, revision)
@@ -259,7 +287,8 @@ def _times(row: AnyRow, move: JobMove, now_s: float) -> dict[str, object]:
     return times
 
 
-def _pod_row(row: AnyRow, pod: PodRecord, *, revision: int, now_s: float) -> dict[str, object]:
+def pod_row(row: AnyRow, pod: PodRecord, *, revision: int, now_s: float) -> dict[str, object]:
+    """A pod of the job of this row, as the table has it."""
     old = row._mapping
     roles = old["roles"].split(",")
     return {

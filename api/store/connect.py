@@ -1,12 +1,15 @@
 """Engines: which databases there are, and how each is set up."""
 
+import os
+import socket
 import time
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, Engine, event
-from sqlalchemy.pool import ConnectionPoolEntry
+from sqlalchemy.engine import ExceptionContext
+from sqlalchemy.pool import ConnectionPoolEntry, NullPool
 
 from api.store.errors import StartupError
 
@@ -16,9 +19,54 @@ LOCK_WAIT_S = 30
 TRUSTED_S = 1.0
 """A connection used so recently is not asked first whether it still lives."""
 
+CONNECTIONS = 30
+"""Of one process, at most, beside the two that are its alone: the leader's and the listener's.
+Three processes fit below PostgreSQL's default of 100."""
 
-def open_engine(url: str) -> Engine:
+KEPT_OPEN = 10
+"""Of those, while nobody needs them."""
+
+POOL_WAIT_S = 10.0
+"""For one of them to be free; then the caller is told to come back."""
+
+READ_ONLY = "25006"
+"""PostgreSQL's code of a write on a server that takes none, such as a standby."""
+
+ALIVE = {
+    "keepalives": 1,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
+"""A peer that went without a word is noticed in some ten seconds, on either side."""
+
+SESSION = (
+    f"-c lock_timeout={LOCK_WAIT_S}s -c idle_in_transaction_session_timeout=60s "
+    "-c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=3 "
+    "-c tcp_user_timeout=10000"
+)
+
+NAME_MAX = 63
+"""Bytes that PostgreSQL keeps of a session's name."""
+
+
+def process_name() -> str:
+    """Host and process id: for people, and for who has to end the sessions of this process."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def session_name(process: str) -> str:
+    """What the sessions of a process are called in `pg_stat_activity`."""
+    # The end of a host's name tells replicas apart.
+    return f"podyard {process[-(NAME_MAX - len('podyard ')) :]}"
+
+
+def open_engine(url: str, connections: int = CONNECTIONS) -> Engine:
     """An engine with this project's settings; touches nothing yet.
+
+    Args:
+        connections: Most at a time; of SQLite's files there are as many as are needed.
 
     Raises:
         StartupError: If the URL is of no database that is supported.
@@ -30,7 +78,7 @@ def open_engine(url: str) -> Engine:
             f"'{url}' is no database URL; write sqlite:///FILE or postgresql://..."
         ) from None
     if parsed.drivername in {"postgresql", "postgres", "postgresql+psycopg"}:
-        return _postgresql_engine(parsed.set(drivername="postgresql+psycopg"))
+        return _postgresql_engine(parsed.set(drivername="postgresql+psycopg"), connections)
     if parsed.drivername in {"sqlite", "sqlite+pysqlite"}:
         return _sqlite_engine(parsed)
     raise StartupError(
@@ -44,18 +92,44 @@ def sqlite_path(url: sa.URL) -> Path:
     return Path((url.database or "").removeprefix("file:")).absolute()
 
 
-def _postgresql_engine(url: sa.URL) -> Engine:
-    arguments: dict[str, object] = {"connect_timeout": 5, "application_name": "podyard"}
-    if "options" not in url.query:
-        arguments["options"] = (
-            f"-c lock_timeout={LOCK_WAIT_S}s -c idle_in_transaction_session_timeout=60s"
-        )
+def lone_engine(engine: Engine) -> Engine:
+    """An engine to PostgreSQL whose every connection is new, and outside of what is pooled.
+
+    So neither who leads nor who listens waits for requests that have all connections.
+    """
+    return sa.create_engine(engine.url, poolclass=NullPool, connect_args=_arguments(engine.url))
+
+
+def _arguments(url: sa.URL) -> dict[str, object]:
+    """What each connection to PostgreSQL is opened with; the URL's own go first.
+
+    But for the name, by which the sessions of a process that went silent are found.
+    """
+    given: dict[str, object] = {"connect_timeout": 5, "options": SESSION, **ALIVE}
+    left = {name: value for name, value in given.items() if name not in url.query}
+    return left | {"application_name": session_name(process_name())}
+
+
+def _postgresql_engine(url: sa.URL, connections: int) -> Engine:
+    kept = min(KEPT_OPEN, connections)
     engine = sa.create_engine(
-        url, pool_size=10, max_overflow=30, pool_timeout=30, connect_args=arguments
+        url,
+        pool_size=kept,
+        max_overflow=connections - kept,
+        pool_timeout=POOL_WAIT_S,
+        connect_args=_arguments(url),
     )
     event.listen(engine, "checkin", _note_use)
     event.listen(engine, "checkout", _check_life)
+    event.listen(engine, "handle_error", _leave_standby)
     return engine
+
+
+def _leave_standby(context: ExceptionContext) -> None:
+    """Drop a connection to a server that takes no writes: after a failover it is the wrong one."""
+    if getattr(context.original_exception, "sqlstate", None) == READ_ONLY:
+        context.is_disconnect = True
+        context.invalidate_pool_on_disconnect = False
 
 
 def _note_use(_connection: object, entry: ConnectionPoolEntry) -> None:

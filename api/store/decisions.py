@@ -16,6 +16,7 @@ import sqlalchemy as sa
 
 from api.log import get_logger
 from api.schemas.decision import dump_facts, dump_plan, load_facts, load_plan
+from api.store.bulk import insert_rows
 from api.store.engine import Database, Transaction
 from api.store.journal import Frozen, JournalWorld
 from api.store.jsontext import dump_json, load_dict, load_list
@@ -59,7 +60,7 @@ class Entry:
         if self.base is not None:
             base = {"chain": self.chain, "content": self.base}
             tx.connection.execute(_INSERT_BASE, base)
-        row = {
+        row: dict[str, object] = {
             "chain": self.chain,
             "step": self.step,
             "revision": self.revision,
@@ -68,7 +69,7 @@ class Entry:
             "dropped": dump_json(sorted(dropped)),
             "content": self.content,
         }
-        tx.connection.execute(_INSERT, row)
+        insert_rows(tx.connection, decisions, [row])
         self.is_written = True
 
 
@@ -104,6 +105,7 @@ class DecisionLog:
         self._keep = keep
         self._keep_bytes = keep_bytes
         self._chain: _Chain | None = None
+        self._policy: tuple[Policy | None, bytes] = (None, b"")
         self._number = 0
         self._next_copy: tuple[Frozen | None, _Chain] | None = None
         self._thread: threading.Thread | None = None
@@ -121,7 +123,7 @@ class DecisionLog:
             chain = self._chain = _Chain(self._number)
             self._copy(world, chain)
         chain.told += world.take()
-        lines = (*chain.told, *_cycle_lines(world, policy, plan, now_s))
+        lines = (*chain.told, self._policy_line(policy), *_cycle_lines(world, plan, now_s))
         content = zlib.compress(b"\n".join(lines), LEVEL)
         return Entry(chain.number, chain.step, plan.revision, content, chain.base)
 
@@ -135,6 +137,14 @@ class DecisionLog:
         chain.step += 1
         chain.size += len(entry.content)
         chain.told, chain.base = [], None
+
+    def _policy_line(self, policy: Policy) -> bytes:
+        """The policy as text, which is the same for a long time."""
+        known, line = self._policy
+        if known is not policy:
+            line = b"policy " + dump_json(asdict(policy)).encode()
+            self._policy = (policy, line)
+        return line
 
     def trim(self) -> None:
         """Forget what is beyond the limits."""
@@ -188,15 +198,13 @@ def _compressed(frozen: Frozen) -> bytes:
     return b"".join((*parts, packer.flush()))
 
 
-def _cycle_lines(world: JournalWorld, policy: Policy, plan: Plan, now_s: float) -> Iterator[bytes]:
+def _cycle_lines(world: JournalWorld, plan: Plan, now_s: float) -> Iterator[bytes]:
     cycle = {"now_s": now_s, "paused": world.paused, "map_changed": world.map_changed}
-    yield b"policy " + dump_json(asdict(policy)).encode()
     yield b"facts " + dump_facts(world.facts)
     yield b"cycle " + dump_json(cycle).encode()
     yield b"plan " + dump_plan(plan)
 
 
-_INSERT = sa.insert(decisions)
 _INSERT_BASE = sa.insert(decision_bases)
 
 

@@ -7,20 +7,24 @@ threads share a transaction.
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
 from sqlalchemy import Connection, Engine
 
-from api.store.connect import open_engine, sqlite_path
-from api.store.group import Group, GroupQueue
+from api.store.connect import lone_engine, open_engine, sqlite_path
+from api.store.group import Group, GroupQueue, Outcome, Ticket, run_all
+from api.store.listen import Listener
 from api.store.notify import Notifier
+from api.store.tail import Tail
 from api.store.transaction import Transaction, read_revision
+from api.store.views import EventView, Page
 
 __all__ = ["Database", "Transaction", "open_engine", "read_revision", "sqlite_path"]
 
 Result = TypeVar("Result")
+Item = TypeVar("Item")
 
 
 class Database:
@@ -30,6 +34,8 @@ class Database:
         url: As opened, with the driver's name.
         is_sqlite: Else PostgreSQL.
         notifier: Woken after each commit of this process.
+        listener: Hears of commits of other processes, while it is started; None on SQLite.
+        tail: The newest events, for all in this process who follow them.
         cache: Values derived from the database, kept by whoever derives them.
     """
 
@@ -38,6 +44,10 @@ class Database:
         self.engine = engine
         self.is_sqlite = engine.dialect.name == "sqlite"
         self.notifier = Notifier(self._read_revision)
+        self.tail = Tail(self._read_events, self.notifier)
+        self.notifier.told = self.tail.look
+        self._alone = None if self.is_sqlite else lone_engine(engine)
+        self.listener = None if self._alone is None else Listener(self._alone, self.notifier)
         self.cache: dict[str, object] = {}
         self._gate = threading.Lock()
         self._groups = GroupQueue(self._run_group)
@@ -58,9 +68,10 @@ class Database:
     @contextmanager
     def write(self, now_s: float) -> Iterator[Transaction]:
         """The write lock; commits at the end of the block, or writes nothing if it raises."""
-        with self._gate, self._transaction(now_s) as transaction:
-            yield transaction
-        self._publish(transaction)
+        with self._gate:
+            with self._transaction(now_s) as transaction:
+                yield transaction
+            self._publish(transaction)
 
     @contextmanager
     def write_quietly(self) -> Iterator[Connection]:
@@ -74,10 +85,32 @@ class Database:
         `work` raises StoreError or SchedulerError before it writes anything, or not at all; it may
         be run again from the start if the shared transaction fails.
         """
-        return self._groups.submit(work, now_s)
+        return self._groups.submit(Ticket(work, now_s))
+
+    def gathered(
+        self, many: Callable[[Transaction, list[Item]], Sequence[Outcome]], item: Item, now_s: float
+    ) -> Outcome:
+        """The same for one of many alike: all that come together are handed to `many` at once.
+
+        `many` answers for each in order, with what is returned here or with an error to be raised,
+        and writes nothing for what it refuses.
+        """
+        return self._groups.submit(Ticket(many=many, item=item, now_s=now_s))
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the database answers nothing, though nobody was told that it is gone."""
+        return self.listener is not None and self.listener.is_silent
+
+    def connect_alone(self) -> Connection:
+        """A new connection, outside of those that requests share."""
+        return (self._alone or self.engine).connect()
 
     def close(self) -> None:
         """Wake all who wait and let go of all connections."""
+        if self.listener is not None:
+            self.listener.stop()
+        self.tail.close()
         self.notifier.close()
         self.engine.dispose()
 
@@ -100,8 +133,7 @@ class Database:
         transaction: Transaction | None = None
         try:
             with self._transaction(group[0].now_s) as transaction:
-                for ticket in group:
-                    ticket.run(transaction)
+                run_all(group, transaction)
         except Exception as error:  # an edge: the error goes to the callers whose write it was
             if len(group) > 1 and not (transaction is not None and transaction.is_finished):
                 return False
@@ -113,8 +145,15 @@ class Database:
         return True
 
     def _publish(self, transaction: Transaction) -> None:
+        """Tell who follows; in the order of the revisions, as the next has to wait for the gate."""
         if transaction.changed:
+            self.tail.note(transaction)
             self.notifier.publish(transaction.revision)
+
+    def _read_events(self, after: int, limit: int) -> Page[EventView]:
+        from api.store.events import list_events
+
+        return list_events(self, after, limit)
 
     def _read_revision(self) -> int:
         with self._reader.connect() as connection:

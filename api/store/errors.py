@@ -98,6 +98,13 @@ class LedgerRefused(StoreError):
     """The schema refused a write that would give something twice; nothing was written."""
 
 
+class DatabaseSilent(StoreError):
+    """The database answers nothing, and its connections are not ended either."""
+
+    def __init__(self) -> None:
+        super().__init__("the database has answered nothing for some seconds")
+
+
 class StartupError(StoreError):
     """The service cannot start; the message says what to do about it."""
 

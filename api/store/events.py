@@ -1,10 +1,12 @@
 """The history: every event has a revision of its own."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection
 
+from api.auth.seen import NAMESPACES, QUEUES
+from api.store.bulk import among
 from api.store.engine import Database, read_revision
 from api.store.errors import FutureRevision, Gone
 from api.store.jsontext import load_dict
@@ -42,6 +44,7 @@ def list_events(
     name: str | None = None,
     kinds: Sequence[str] = (),
     job: str | None = None,
+    namespaces: Collection[str] | None = None,
 ) -> Page[EventView]:
     """Events after revision `since`, oldest first.
 
@@ -49,6 +52,7 @@ def list_events(
         job_uid: Of this job and of its pods.
         kinds: Of any of these, `job.bound`, or of these subjects, `job`; none = of all.
         job: Of jobs of this name and of their pods, as far as their records are there.
+        namespaces: Those that are shown, see `api.auth.seen`; None = all.
 
     Returns:
         `revision` is that of the store; `next` is the last revision of a full page, as text, to be
@@ -77,6 +81,8 @@ def list_events(
         current = check_kept(connection, since)
         if job is not None:
             wanted.append(_of_jobs(connection, namespace, job))
+        if namespaces is not None:
+            wanted.append(_shown_to(connection, namespaces))
         # An upper end too, so that PostgreSQL goes by the index even when it knows no figures.
         wanted.append(events.c.revision <= current)
         rows = connection.execute(
@@ -153,6 +159,16 @@ def _of_job(uid: str) -> ColumnElement[bool]:
 def _of_jobs(connection: Connection, namespace: str | None, name: str) -> ColumnElement[bool]:
     by_name = sa.and_(events.c.subject_kind == "job", events.c.name == name)
     return sa.or_(by_name, *map(_of_job, _job_uids(connection, namespace, name)))
+
+
+def _shown_to(connection: Connection, namespaces: Collection[str]) -> ColumnElement[bool]:
+    """The same as `api.auth.seen.sees_event`; the message about a stored object is its resource."""
+    c, names = events.c, sorted(namespaces)
+    of_all = sa.and_(c.namespace == "", c.subject_kind.not_in(("object", "queue")))
+    of_objects = sa.and_(c.namespace == "", c.subject_kind == "object")
+    own_name = sa.and_(of_objects, c.message == NAMESPACES, among(connection, c.name, names))
+    others = sa.and_(of_objects, c.message.not_in((NAMESPACES, QUEUES)))
+    return sa.or_(among(connection, c.namespace, names), of_all, own_name, others)
 
 
 def _job_uids(connection: Connection, namespace: str | None, name: str) -> list[str]:

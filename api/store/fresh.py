@@ -1,16 +1,27 @@
 """What of a plan still stands: jobs that something newer has touched are left out of it."""
 
+import json
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from api.store.bulk import among
+from api.store.bulk import among, plain_sql
 from api.store.claims import NOT_GONE, claim_of
 from api.store.dependants import Dependants
+from api.store.driver import ask, ask_rows
 from api.store.newest import newest, newest_open_fact
-from api.store.parts import ClaimNow, Kept, Part, PodNow, new_claimant, owner_of, window_key
-from api.store.rows import AnySelect
+from api.store.parts import (
+    ClaimNow,
+    Kept,
+    Part,
+    PodNow,
+    is_pool,
+    new_claimant,
+    owner_of,
+    window_key,
+)
 from api.store.tables import claims, facts, jobs, nodes, pods, windows
 from api.store.topology import map_revision_select
 from scheduler.model.lifecycle import LIVE_POD, PodState
@@ -22,11 +33,12 @@ def drop_stale(connection: Connection, plan: Plan) -> Kept:
     now, claims_now = _read_pods(connection, plan), _read_claims(connection, plan)
     parts = _by_owner(plan, now, claims_now, _jobs_of_facts(connection, plan))
     _read_rows(connection, parts)
-    dropped = _stale(connection, plan, parts, now)
+    newest_now = _Newest(*ask(connection, plain_sql(_NEWEST, connection.dialect))[0])
+    dropped = _stale(connection, plan, parts, now, newest_now)
     if dropped:
         dropped = Dependants(parts, now, claims_now).of(dropped)
     kept = {uid: part for uid, part in parts.items() if uid not in dropped}
-    return Kept(kept, now, claims_now, frozenset(dropped))
+    return Kept(kept, now, claims_now, frozenset(dropped), newest_now.fact > 0)
 
 
 def _read_pods(connection: Connection, plan: Plan) -> dict[str, PodNow]:
@@ -91,9 +103,9 @@ def _read_rows(connection: Connection, parts: Mapping[str, Part]) -> None:
     of_windows = {window_key(name): name for name in _window_names(parts)}
     wanted = [uid for uid in parts if uid not in of_windows]
     if wanted:
-        columns = [c for c in jobs.c if c.name not in {"spec", "body"}]
-        query = sa.select(*columns).where(among(connection, jobs.c.uid, wanted))
-        for row in connection.execute(query):
+        is_lite = connection.dialect.name == "sqlite"
+        sql, values = (_JOBS_SQLITE, json.dumps(wanted)) if is_lite else (_JOBS, wanted)
+        for row in ask_rows(connection, sql, (values,), _COLUMNS):
             parts[row.uid].row = row
     if of_windows:
         for key, name in of_windows.items():
@@ -109,20 +121,26 @@ def _window_names(parts: Mapping[str, Part]) -> list[str]:
 
 
 def _stale(
-    connection: Connection, plan: Plan, parts: Mapping[str, Part], now: Mapping[str, PodNow]
+    connection: Connection,
+    plan: Plan,
+    parts: Mapping[str, Part],
+    now: Mapping[str, PodNow],
+    newest_now: "_Newest",
 ) -> set[str]:
     """Jobs that changed, were deleted, have a newer fact, or have to do with a node that changed.
 
     A node that pods come to may be lost by now; one that they leave may be there again.
     """
-    newer = connection.execute(_NEWER, {"since": plan.revision}).one()
-    touched = _touched_jobs(connection, plan) if newer.facts else frozenset()
-    changed = _changed_nodes(connection, plan) if newer.nodes else frozenset()
-    map_changed = newer.map_revision > plan.revision
+    touched = _touched_jobs(connection, plan) if newest_now.fact > plan.revision else frozenset()
+    changed = _changed_nodes(connection, plan) if newest_now.node > plan.revision else frozenset()
+    map_changed = newest_now.map_revision > plan.revision
     stale: set[str] = set()
     for uid, part in parts.items():
         arriving = bool(part.pods or part.claims)
-        if part.row is None:
+        if is_pool(part):
+            if arriving and (map_changed or any(claim.node in changed for claim in part.claims)):
+                stale.add(uid)
+        elif part.row is None:
             # What is left of a window that was deleted ends all the same.
             if part.move is not None or arriving or part.pod_moves:
                 stale.add(uid)
@@ -146,17 +164,25 @@ def _nodes_of(part: Part, now: Mapping[str, PodNow]) -> Iterator[str]:
             yield now[uid].node
 
 
-def _newer_select() -> AnySelect:
-    """Whether anything at all is newer: most often nothing is, and one question suffices."""
-    since = sa.bindparam("since", type_=sa.BigInteger)
-    return sa.select(
-        map_revision_select().label("map_revision"),
-        (newest_open_fact() > since).label("facts"),
-        (newest(nodes.c.revision) > since).label("nodes"),
-    )
+_COLUMNS = tuple(c.name for c in jobs.c if c.name not in {"spec", "body"})
+_SELECT = f"SELECT {', '.join(_COLUMNS)} FROM jobs WHERE uid"
+_JOBS = f"{_SELECT} = ANY(%s::text[])"
+_JOBS_SQLITE = f"{_SELECT} IN (SELECT value FROM json_each(?))"
 
 
-_NEWER = _newer_select()
+class _Newest(NamedTuple):
+    """The newest revisions of what a plan may not know: most often one question suffices.
+
+    Attributes:
+        fact: Of the facts that wait to be taken account of; 0 if none does.
+    """
+
+    map_revision: int
+    fact: int
+    node: int
+
+
+_NEWEST = sa.select(map_revision_select(), newest_open_fact(), newest(nodes.c.revision))
 
 
 def _touched_jobs(connection: Connection, plan: Plan) -> frozenset[str]:

@@ -11,13 +11,12 @@ from api.store.engine import Transaction
 from api.store.errors import Conflict, NotFound
 from api.store.faults import judge
 from api.store.leases import Leases, begin, refuse_older
-from api.store.log_requests import LogRequest, open_requests
+from api.store.log_requests import READING_S, LogRequest, is_read, open_requests
 from api.store.pods import is_news, pod_view, report_known, select_pods
 from api.store.policy import parse_policy, policy_body
 from api.store.rows import AnySelect
 from api.store.standing import set_health, standing_of
 from api.store.tables import counter, facts, jobs, leader, leases, nodes, pods
-from api.store.tables_agents import log_requests
 from api.store.views import PodView
 from scheduler.model.lifecycle import LIVE_POD, PodState
 from scheduler.model.node import Health
@@ -75,7 +74,9 @@ class Heard:
         health: Of the node.
         epoch: Of the leader.
         logs: What people want to read of its pods.
+        is_read: They did, or wanted to, a moment ago.
         revision: What this stands on.
+        stopping: What was told to stop and is not named: the agent may never have known of it.
     """
 
     desired: tuple[PodView, ...]
@@ -84,7 +85,9 @@ class Heard:
     epoch: int
     policy: Policy
     logs: tuple[LogRequest, ...]
+    is_read: bool
     revision: int
+    stopping: tuple[Run, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,7 @@ class _Known:
     Attributes:
         over: Attempts of which an end was reported that the leader has yet to act on.
         policy: As stored.
-        has_readers: Somebody has asked for a log of one of its pods.
+        has_readers: Somebody has asked for a log of one of its pods, a moment ago at most.
     """
 
     epoch: int
@@ -113,6 +116,16 @@ class _Known:
             if pod.state in _TO_RUN and (pod.uid, pod.attempt) not in self.over
         )
 
+    def stopping(self, said: Sequence[Said]) -> tuple[Run, ...]:
+        """Runs that were told to stop and of which nothing is said.
+
+        That they are not named is no word of their end: a heartbeat may come late, from before
+        they were started.
+        """
+        named = {word.run for word in said} | set(self.over)
+        leaving = (p for p in self.pods.values() if p.state is PodState.TERMINATING)
+        return tuple(run for p in leaving if (run := (p.uid, p.attempt)) not in named)
+
 
 def hear(book: Leases, agent: Agent, said: Sequence[Said], *, now_s: float) -> Heard:
     """Take a heartbeat: renew the lease, note what is news of pods, say which are to run.
@@ -125,7 +138,7 @@ def hear(book: Leases, agent: Agent, said: Sequence[Said], *, now_s: float) -> H
     """
     db = book.database
     with db.read() as connection:
-        known = _look(connection, agent)
+        known = _look(connection, agent, now_s)
         news, ignored = _sift(connection, agent.node, said, known)
         revision = known.revision
         logs = open_requests(connection, agent.node, now_s) if known.has_readers else ()
@@ -140,11 +153,22 @@ def hear(book: Leases, agent: Agent, said: Sequence[Said], *, now_s: float) -> H
     ended = {word.run for word in said if word.state in _OVER}
     desired = tuple(pod for pod in known.desired() if (pod.uid, pod.attempt) not in ended)
     policy = _policy_of(known.policy)
-    return Heard(desired, ignored, known.health, known.epoch, policy, logs, revision)
+    return Heard(
+        desired,
+        ignored,
+        known.health,
+        known.epoch,
+        policy,
+        logs,
+        known.has_readers,
+        revision,
+        known.stopping(said),
+    )
 
 
-def _look(connection: Connection, agent: Agent) -> _Known:
-    rows = connection.execute(_NODE, {"node": agent.node}).all()
+def _look(connection: Connection, agent: Agent, now_s: float) -> _Known:
+    since_s = now_s - READING_S
+    rows = connection.execute(_NODE, {"node": agent.node, "since": since_s}).all()
     if not rows:
         raise NotFound("node", agent.node)
     sessions = {row.session: row.number for row in rows if row.session is not None}
@@ -173,7 +197,7 @@ def _node_select() -> AnySelect:
             leases.c.number,
             policy_body().label("policy"),
             sa.select(counter.c.revision).scalar_subquery().label("revision"),
-            sa.exists().where(log_requests.c.node == node).label("has_readers"),
+            is_read(node, sa.bindparam("since", type_=sa.Double)).label("has_readers"),
         )
         .select_from(nodes.join(leader, sa.true()).outerjoin(leases, leases.c.node == nodes.c.name))
         .where(nodes.c.name == node)
@@ -261,13 +285,13 @@ def _take_in(tx: Transaction, agent: Agent, said: Sequence[Said]) -> tuple[_Know
         pod = found.get(word.uid)
         if pod is not None and _verdict(connection, node, word, pod)[0]:
             report_known(tx, pod, word.state, word.exit_code)
-    known = _look(connection, agent)
+    known = _look(connection, agent, tx.now_s)
     if known.health in _COMES_BACK:
         _come_back(tx, node, said, known)
     elif _changes_health(known, agent):
         judge(tx, node, passed=True)
     if _changes_health(known, agent):
-        known = _look(connection, agent)
+        known = _look(connection, agent, tx.now_s)
     return known, tx.revision
 
 

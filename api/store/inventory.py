@@ -27,7 +27,6 @@ from scheduler.importers.refusals import first_of
 from scheduler.model.node import Inventory, NodeRecord, NodeType
 from scheduler.model.resources import full_mask
 from scheduler.topology.build import WARNINGS_MAX, Built
-from scheduler.topology.fabric_checks import mixed_types
 
 NAMES_SHOWN = 100
 """Names of nodes of one kind in the event of an import."""
@@ -123,6 +122,9 @@ def _result(old: Inventory, merged: Merged, built: Built, revision: int) -> Impo
 def _mixed_racks(built: Built) -> list[str]:
     if RACK_LEVEL not in built.topology.level_index:
         return []
+    # networkx comes with it, which takes a fifth of a second and nothing but imports needs.
+    from scheduler.topology.fabric_checks import mixed_types
+
     return first_of([found.message for found in mixed_types(built.topology, RACK_LEVEL)])
 
 

@@ -37,7 +37,11 @@ def recovery_of(job: JobRecord | JobMove) -> Recovery:
 
 def dump_recovery(job: JobRecord | JobMove) -> str | None:
     """The column; None when there is nothing."""
-    found = recovery_of(job)
+    return dump_recovered(recovery_of(job))
+
+
+def dump_recovered(found: Recovery) -> str | None:
+    """The same of the fields alone."""
     if found == NOTHING_LEFT:
         return None
     return dump_json(

@@ -1,19 +1,25 @@
 """Jobs: submit, read, list, cancel. All here are facts; what becomes of them is the leader's."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection
 
+from api.store.batch import submit_together
+from api.store.bulk import within
 from api.store.ending import End, end_jobs
 from api.store.engine import Database, Transaction, read_revision
-from api.store.errors import Conflict, NotFound
+from api.store.errors import NotFound
+from api.store.ground import GroundKey
 from api.store.job_rows import (
     GPUS_OF_A_NODE,
+    emit_submitted,
     fresh_view,
     job_view,
+    name_in_use,
     new_job_row,
     newest_job,
+    no_job_of_key,
     select_jobs,
 )
 from api.store.keys import key_row, known_keys, remember
@@ -35,8 +41,12 @@ def submit_job(
     *,
     now_s: float,
     idempotency: IdempotencyKey | None = None,
+    ground: GroundKey | None = None,
 ) -> tuple[JobView, bool]:
     """Write a job; durable when this returns.
+
+    Args:
+        ground: What the job was checked against; None = nothing, or what it is by now.
 
     Returns:
         The job, and True when this call made it, False when an earlier one under the same key did.
@@ -46,9 +56,11 @@ def submit_job(
             `Idempotency-Key`).
         NotFound: If there is no such queue.
         QueueFull: If as many jobs wait in it, or in one above it, as may.
+        Moved: If what it was checked against has changed since.
     """
-    submission = Submission(spec, body, idempotency)
-    return db.grouped(lambda tx: submit_in(tx, submission), now_s)
+    submission = Submission(spec, body, idempotency, ground)
+    done: tuple[JobView, bool] = db.gathered(submit_together, (db, submission), now_s)
+    return done
 
 
 def job_of_key(db: Database, key: IdempotencyKey, *, now_s: float) -> JobView | None:
@@ -92,8 +104,12 @@ def list_jobs(
     state: JobState | None = None,
     limit: int = 500,
     cursor: str | None = None,
+    namespaces: Collection[str] | None = None,
 ) -> Page[JobView]:
     """Jobs in the order of their submission.
+
+    Args:
+        namespaces: Those that are shown; None = all.
 
     Raises:
         BadCursor: If the cursor was not given by such a list.
@@ -111,6 +127,7 @@ def list_jobs(
         wanted.append(jobs.c.age > int_cursor(cursor))
     with db.read() as connection:
         revision = read_revision(connection)
+        wanted += within(connection, jobs.c.namespace, namespaces)
         query = select_jobs().where(*wanted).order_by(jobs.c.age).limit(size + 1)
         rows = connection.execute(query).all()
     return page_of(
@@ -171,43 +188,6 @@ def fresh_job(spec: JobSpec, body: Mapping[str, object], *, now_s: float) -> Job
     row = new_job_row(new_uid(now_s), spec, body, GPUS_OF_A_NODE)
     return fresh_view(
         row | {"age": 0, "spec_revision": 0, "revision": 0, "submitted_at": now_s}, spec
-    )
-
-
-def emit_submitted(tx: Transaction, spec: JobSpec, row: Mapping[str, object]) -> dict[str, object]:
-    """Queue the event of a submission; what it gives to the job's row."""
-    revision = tx.emit(
-        "job.submitted",
-        subject_kind="job",
-        namespace=spec.namespace,
-        name=spec.name,
-        uid=str(row["uid"]),
-        message=f"{row['members']} pods, {spec.gpu_count} GPUs",
-        body={"queue": spec.queue, "priority": spec.priority, "gpus": spec.gpu_count},
-    )
-    return {
-        "age": revision,
-        "spec_revision": revision,
-        "revision": revision,
-        "submitted_at": tx.now_s,
-    }
-
-
-def name_in_use(spec: JobSpec, state: str, live: int) -> Conflict:
-    """Why a job cannot have its name."""
-    pods = f" and has {live} live pods" if live else ""
-    return Conflict(
-        "name",
-        f"job '{spec.namespace}/{spec.name}' exists: it is {state}{pods}; choose another name, or "
-        "delete it first",
-    )
-
-
-def no_job_of_key(key: IdempotencyKey) -> Conflict:
-    """Why a key can be used neither for its job nor for a new one."""
-    return Conflict(
-        "Idempotency-Key",
-        f"the job that key '{key.key}' made was deleted; use a new key for a new job",
     )
 
 

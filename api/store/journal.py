@@ -150,6 +150,10 @@ class JournalWorld(World):
             self.told.append(told)
         super().set_queues(told.queues)
 
+    def rest(self) -> None:
+        """Note nothing until it is copied again: for now nobody writes down decisions on it."""
+        self.told, self.is_remade = [], True
+
     def freeze(self) -> Frozen:
         """A copy of everything that was told so far; what is told from now on stands on it."""
         self.told, self.is_remade = [], False

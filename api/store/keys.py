@@ -20,7 +20,11 @@ Place = tuple[str, str, str]
 class KnownKeys:
     """Those of some keys that are remembered: hash of the body and uid of the job."""
 
-    found: Mapping[Place, tuple[str, str]] = field(default_factory=dict)
+    found: dict[Place, tuple[str, str]] = field(default_factory=dict)
+
+    def note(self, key: IdempotencyKey, uid: str) -> None:
+        """Know of what was made since: the same request may come twice in one transaction."""
+        self.found[_place(key)] = (key.body_hash, uid)
 
     def job_of(self, key: IdempotencyKey) -> str | None:
         """Uid of the job that an earlier request under this key was about.

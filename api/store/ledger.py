@@ -1,14 +1,17 @@
 """The ledger made anew from the pods, and compared with the one that triggers keep."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from api.store.claims_audit import audit_claims
 from api.store.engine import Database, read_revision
+from api.store.promised import Promised, audit_promised
 from api.store.standing_audit import audit_standings
 from api.store.tables import jobs, node_usage, pods
+from api.store.triggers import audit_triggers
+from api.store.wrong import Parts, Wrong, WrongKind, parts_of
 from scheduler.model.lifecycle import LIVE_POD, PodState
 
 
@@ -37,25 +40,44 @@ class Audit:
     """What a comparison found.
 
     Attributes:
-        doubles: GPUs, named in words, that two live pods hold.
+        doubles: GPUs that two live pods hold.
         claims: How many there are.
-        claim_faults: What is wrong with them, in words.
-        standing_faults: What is wrong with how nodes stand, in words.
+        claim_faults: What is wrong with them.
+        standing_faults: What is wrong with how nodes stand.
+        broken_promises: Pods that are not where the decision log has them, if it was asked.
+        trigger_faults: What of that which keeps the ledger is switched off.
     """
 
     revision: int
     nodes: int
     pods: int
     differences: tuple[Difference, ...]
-    doubles: tuple[str, ...]
+    doubles: tuple[Wrong, ...]
     claims: int = 0
-    claim_faults: tuple[str, ...] = ()
-    standing_faults: tuple[str, ...] = ()
+    claim_faults: tuple[Wrong, ...] = ()
+    standing_faults: tuple[Wrong, ...] = ()
+    broken_promises: tuple[Wrong, ...] = ()
+    trigger_faults: tuple[Wrong, ...] = ()
 
     @property
     def is_clean(self) -> bool:
-        wrong = (self.differences, self.doubles, self.claim_faults, self.standing_faults)
-        return not any(wrong)
+        return not self.lines
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """All that is wrong, in words, the worst first."""
+        found = (*self.doubles, *self.broken_promises, *self.differences, *self.claim_faults)
+        return tuple(map(str, (*found, *self.standing_faults, *self.trigger_faults)))
+
+    @property
+    def parts(self) -> Parts:
+        """Nodes and jobs that something is wrong with: nothing new is to happen there."""
+        numbers = (
+            Wrong(WrongKind.MOVED, str(one), **{f"{one.kind}s": (one.name,)})
+            for one in self.differences
+        )
+        found = (*self.doubles, *self.broken_promises, *numbers, *self.claim_faults)
+        return parts_of((*found, *self.standing_faults))
 
 
 @dataclass(slots=True)
@@ -66,15 +88,20 @@ class _Sum:
     pods: int = 0
     running: int = 0
     gpus: int = 0
+    holders: list[tuple[int, str, str]] = field(default_factory=list)
 
 
-def audit_ledger(db: Database) -> Audit:
-    """Add up the live pods and compare, in one snapshot."""
+def audit_ledger(db: Database, promised: Promised | None = None) -> Audit:
+    """Add up the live pods and compare, in one snapshot.
+
+    Args:
+        promised: What gangs were given, as the decision log has it, to be compared too.
+    """
     with db.read() as connection:
-        return audit_in(connection)
+        return audit_in(connection, promised)
 
 
-def audit_in(connection: Connection) -> Audit:
+def audit_in(connection: Connection, promised: Promised | None = None) -> Audit:
     """The same on a connection that is open already."""
     by_node, by_job, doubles = _add_up(connection)
     differences = [*_of_nodes(connection, by_node), *_of_jobs(connection, by_job)]
@@ -89,21 +116,28 @@ def audit_in(connection: Connection) -> Audit:
         claims=claims.count,
         claim_faults=claims.faults,
         standing_faults=audit_standings(connection),
+        broken_promises=() if promised is None else tuple(audit_promised(connection, promised)),
+        trigger_faults=audit_triggers(connection),
     )
 
 
-def _add_up(connection: Connection) -> tuple[dict[str, _Sum], dict[str, _Sum], list[str]]:
+def _add_up(connection: Connection) -> tuple[dict[str, _Sum], dict[str, _Sum], list[Wrong]]:
     by_node: dict[str, _Sum] = {}
     by_job: dict[str, _Sum] = {}
-    doubles: list[str] = []
+    doubles: list[Wrong] = []
     columns = (pods.c.uid, pods.c.job_uid, pods.c.node, pods.c.gpu_mask, pods.c.state)
     amounts = (pods.c.cpu_milli, pods.c.memory_mib)
     live = pods.c.state.in_(sorted(LIVE_POD))
-    query = sa.select(*columns, *amounts).where(live).order_by(pods.c.node, pods.c.uid)
+    # Who came first holds them: of two pods with the same GPUs the later row is the one to go.
+    order = (pods.c.node, pods.c.revision, pods.c.uid)
+    query = sa.select(*columns, *amounts).where(live).order_by(*order)
     for uid, job, node, mask, state, cpu, memory in connection.execute(query):
         here, his = by_node.setdefault(node, _Sum()), by_job.setdefault(job, _Sum())
         if here.mask & mask:
-            doubles.append(f"pod '{uid}' holds GPUs of node '{node}' that another live pod holds")
+            first, whose = next((u, j) for m, u, j in here.holders if m & mask)
+            said = f"pod '{uid}' holds GPUs of node '{node}' that another live pod holds, '{first}'"
+            doubles.append(Wrong(WrongKind.DOUBLE, said, (node,), (job, whose), (uid, first)))
+        here.holders.append((mask, uid, job))
         here.mask |= mask
         here.cpu += cpu
         here.memory += memory

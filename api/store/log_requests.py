@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import sqlalchemy as sa
-from sqlalchemy import Connection
+from sqlalchemy import ColumnElement, Connection, Exists
 
 from api.store.engine import Database, Transaction
 from api.store.errors import Conflict, NotFound
@@ -12,6 +12,7 @@ from api.store.rows import AnyRow
 from api.store.tables import nodes
 from api.store.tables_agents import log_requests
 from api.store.views import PodView
+from scheduler.model.lifecycle import PodState
 from scheduler.model.node import Health
 
 OPEN_MAX, OPEN_MAX_ALL = 32, 200
@@ -19,6 +20,10 @@ OPEN_MAX, OPEN_MAX_ALL = 32, 200
 
 KEPT_S = 120.0
 """How long a request is kept that nobody takes back; who waits has given up long before."""
+
+READING_S = 60.0
+"""So long after a request another is likely, as people read on: its agent is to ask often. No less
+than who asks may wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +70,13 @@ class LogAnswer:
     problem: str
 
 
-def ask(db: Database, namespace: str, name: str, wanted: Wanted, *, now_s: float) -> LogRequest:
+def ask(
+    db: Database, namespace: str, name: str, wanted: Wanted, *, now_s: float
+) -> tuple[LogRequest, PodState]:
     """Have the agent of a pod's node asked for a tail.
+
+    Returns:
+        The request, and the state of the pod.
 
     Raises:
         NotFound: If there is no such pod.
@@ -74,7 +84,7 @@ def ask(db: Database, namespace: str, name: str, wanted: Wanted, *, now_s: float
             the pod has not come to that attempt.
     """
 
-    def work(tx: Transaction) -> LogRequest:
+    def work(tx: Transaction) -> tuple[LogRequest, PodState]:
         pod = newest_pod(tx.connection, namespace, name)
         _check(tx.connection, pod, wanted, now_s)
         old = log_requests.c.asked_at < now_s - KEPT_S
@@ -99,7 +109,7 @@ def ask(db: Database, namespace: str, name: str, wanted: Wanted, *, now_s: float
         )
         row = {name: getattr(request, name) for name in LogRequest.__slots__}
         tx.connection.execute(sa.insert(log_requests), row | {"asked_at": now_s})
-        return request
+        return request, pod.state
 
     return db.grouped(work, now_s)
 
@@ -117,7 +127,8 @@ def _check(connection: Connection, pod: PodView, wanted: Wanted, now_s: float) -
             "attempt",
             f"attempt {wanted.attempt} is yet to come; the pod is in attempt {pod.attempt}",
         )
-    waiting = sa.select(log_requests.c.node).where(log_requests.c.asked_at >= now_s - KEPT_S)
+    is_open = log_requests.c.answered_at.is_(None) & (log_requests.c.asked_at >= now_s - KEPT_S)
+    waiting = sa.select(log_requests.c.node).where(is_open)
     of_all = list(connection.execute(waiting).scalars())
     if of_all.count(pod.node) >= OPEN_MAX or len(of_all) >= OPEN_MAX_ALL:
         raise Conflict("node", f"{len(of_all)} readers wait for logs already; try again soon")
@@ -137,6 +148,7 @@ def answer(db: Database, node: str, id: int, content: bytes, problem: str, now_s
     """
     values = {"answered_at": now_s, "content": content, "problem": problem}
     mine = (log_requests.c.id == id) & (log_requests.c.node == node)
+    mine &= log_requests.c.answered_at.is_(None)
     with db.write_quietly() as connection:
         done = connection.execute(sa.update(log_requests).where(mine).values(**values))
         if done.rowcount == 0:
@@ -159,13 +171,24 @@ def answer_of(db: Database, id: int) -> LogAnswer | None:
 
 
 def forget(db: Database, id: int) -> None:
-    """Take a request back, or let go of its answer."""
+    """Take a request back, or let go of its answer; that somebody asked is known for a while."""
+    values = {
+        "answered_at": sa.func.coalesce(log_requests.c.answered_at, log_requests.c.asked_at),
+        "content": None,
+    }
     with db.write_quietly() as connection:
-        connection.execute(sa.delete(log_requests).where(log_requests.c.id == id))
+        mine = log_requests.c.id == id
+        connection.execute(sa.update(log_requests).where(mine).values(**values))
 
 
 def _request(row: AnyRow) -> LogRequest:
     return LogRequest(*(row._mapping[name] for name in LogRequest.__slots__))
+
+
+def is_read(node: ColumnElement[str], since_s: ColumnElement[float]) -> Exists:
+    """Whether somebody has asked for a log of a node since then."""
+    asked = (log_requests.c.node == node) & (log_requests.c.asked_at >= since_s)
+    return sa.exists().where(asked)
 
 
 _OPEN = (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection
 
-from api.store.bulk import among
+from api.store.bulk import among, within
 from api.store.engine import Database, read_revision
 from api.store.events import check_kept, read_events
 from api.store.job_rows import job_view, select_jobs
@@ -184,10 +184,20 @@ class Look:
         return read_events(self.connection, [wanted], len(revisions))
 
     def last_events(
-        self, limit: int, *, subject_kinds: Collection[str], name: str | None = None
+        self,
+        limit: int,
+        *,
+        subject_kinds: Collection[str],
+        name: str | None = None,
+        namespaces: Collection[str] | None = None,
     ) -> list[EventView]:
-        """The newest events about these kinds of subjects, or one of that name, oldest first."""
+        """The newest events about these kinds of subjects, or one of that name, oldest first.
+
+        Args:
+            namespaces: Only of these, "" = those of what has none.
+        """
         wanted: list[ColumnElement[bool]] = [events.c.subject_kind.in_(sorted(subject_kinds))]
+        wanted += within(self.connection, events.c.namespace, namespaces)
         if name is not None:
             wanted.append(events.c.name == name)
         return read_events(self.connection, wanted, limit, newest=True)

@@ -98,7 +98,13 @@ def read_nodes(
 def usage(db: Database) -> tuple[int, dict[str, NodeUsage]]:
     """The revision, and what is in use of every node by name; cheap."""
     columns = (node_usage.c.gpu_mask_all, node_usage.c.gpu_mask_used, node_usage.c.pods)
-    marks = (nodes.c.health, nodes.c.cordon_at, nodes.c.drain_at, nodes.c.quarantined_until)
+    marks = (
+        nodes.c.health,
+        nodes.c.cordon_at,
+        nodes.c.drain_at,
+        nodes.c.mismatch,
+        nodes.c.quarantined_until,
+    )
     query = sa.select(nodes.c.name, *columns, *marks).join(
         node_usage, node_usage.c.node == nodes.c.name
     )
@@ -166,7 +172,11 @@ def uncordon_node(db: Database, name: str, *, now_s: float) -> NodeView:
 
 
 def _aside_of(
-    health: str, cordon_at: float | None, drain_at: float | None, quarantined_until: float | None
+    health: str,
+    cordon_at: float | None,
+    drain_at: float | None,
+    mismatch: str,
+    quarantined_until: float | None,
 ) -> str | None:
     """As the core's `aside_of`; quarantines that are over end a little later here."""
     if health != Health.HEALTHY:
@@ -175,6 +185,8 @@ def _aside_of(
         return "draining"
     if cordon_at is not None:
         return "cordoned"
+    if mismatch:
+        return "mismatch"
     return "quarantined" if quarantined_until is not None else None
 
 

@@ -1,11 +1,21 @@
-"""Waiting for a revision: woken by commits of this process, polling for those of others."""
+"""Waiting for a revision: woken by commits of this process, and of others where they are heard.
+
+Behind that it polls: often where nobody listens (see `listen.py`), from time to time where one
+does, as a connection may be dead without knowing it.
+"""
 
 import threading
 import time
 from collections.abc import Callable
 
+CHANNEL = "podyard_revision"
+"""Of PostgreSQL, in each database by itself; what is told is a revision."""
+
 POLL_S = 0.05
 """How late a commit of another process may be seen. One waiter polls for all."""
+
+HEARING_POLL_S = 0.5
+"""The same while commits of others are heard of."""
 
 
 class Notifier:
@@ -13,6 +23,9 @@ class Notifier:
 
     Args:
         read_revision: Reads it from the database.
+
+    Attributes:
+        told: Called with every new revision, whoever wrote it.
     """
 
     def __init__(self, read_revision: Callable[[], int]) -> None:
@@ -22,6 +35,13 @@ class Notifier:
         self._polled_at = 0.0
         self._revision = 0
         self._closed = False
+        self._poll_s = POLL_S
+        self.told: Callable[[int], None] = _nobody
+
+    @property
+    def pause_s(self) -> float:
+        """How long it is left to others to look into the database."""
+        return self._poll_s
 
     @property
     def known(self) -> int:
@@ -31,9 +51,22 @@ class Notifier:
     def publish(self, revision: int) -> None:
         """Make a revision known and wake all who wait."""
         with self._changed:
-            if revision > self._revision:
-                self._revision = revision
-                self._changed.notify_all()
+            if revision <= self._revision:
+                return
+            self._revision = revision
+            self._changed.notify_all()
+        self.told(revision)
+
+    def look(self) -> None:
+        """Look into the database, unless somebody did so just now."""
+        self._poll()
+
+    def hears(self, *, is_so: bool) -> None:
+        """Whether commits of other processes are published here; all who wait look once more."""
+        with self._changed:
+            self._poll_s = HEARING_POLL_S if is_so else POLL_S
+            self._polled_at = 0.0
+            self._changed.notify_all()
 
     def poke(self) -> None:
         """Wake all who wait though nothing was written; they see that and wait on."""
@@ -63,15 +96,20 @@ class Notifier:
                 left_s = deadline - time.monotonic()
                 if is_over() or left_s <= 0:
                     break
-                self._changed.wait(min(left_s, POLL_S))
+                self._changed.wait(min(left_s, self._poll_s))
         return self._revision
 
     def _poll(self) -> None:
         """Look into the database, unless another waiter does so or did so just now."""
-        if time.monotonic() - self._polled_at < POLL_S or not self._polling.acquire(blocking=False):
+        is_fresh = time.monotonic() - self._polled_at < self._poll_s
+        if is_fresh or not self._polling.acquire(blocking=False):
             return
         try:
             self.publish(self._read_revision())
             self._polled_at = time.monotonic()
         finally:
             self._polling.release()
+
+
+def _nobody(_revision: int) -> None:
+    """Nobody wants to be told."""

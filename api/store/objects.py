@@ -50,6 +50,7 @@ def put_object(tx: Transaction, row: ObjectRow, revision: int | None = None) -> 
     Args:
         revision: Of the event it belongs to; with None it is an event of its own.
     """
+    tx.resources.add(row.resource)
     known = tx.connection.execute(
         sa.select(objects.c.uid).where(objects.c.uid == row.uid)
     ).one_or_none()

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection
 
 from api.schemas.spec import load_eviction
-from api.store.bulk import among, insert_rows
+from api.store.bulk import among, insert_rows, within
 from api.store.checkpoints import Checkpoint, put_fact, write_checkpoint
 from api.store.engine import Database, Transaction, read_revision
 from api.store.errors import Conflict, NotFound, StoreError
@@ -251,8 +251,12 @@ def list_deliveries(
     kind: str | None = None,
     limit: int = 500,
     cursor: str | None = None,
+    namespaces: Collection[str] | None = None,
 ) -> Page[Delivery]:
     """Messages, the newest first.
+
+    Args:
+        namespaces: Those that are shown; None = all.
 
     Raises:
         BadCursor: If the cursor was not given by such a list.
@@ -271,6 +275,7 @@ def list_deliveries(
         wanted.append(deliveries.c.number < int_cursor(cursor))
     with db.read() as connection:
         revision = read_revision(connection)
+        wanted += within(connection, deliveries.c.namespace, namespaces)
         query = sa.select(deliveries).where(*wanted).order_by(deliveries.c.number.desc())
         rows = connection.execute(query.limit(size + 1)).all()
     return page_of(

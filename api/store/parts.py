@@ -64,12 +64,14 @@ class Kept:
         now: Pods that move or start anew, as the database has them.
         claims_now: Claims that change or end, as the database has them.
         dropped: Uids of jobs and keys of windows left out.
+        has_open_facts: Whether any fact, of whatever job, had not been taken account of before.
     """
 
     parts: Mapping[str, Part]
     now: Mapping[str, PodNow]
     claims_now: Mapping[str, ClaimNow]
     dropped: frozenset[str]
+    has_open_facts: bool = True
 
 
 def window_key(name: str) -> str:
@@ -77,8 +79,13 @@ def window_key(name: str) -> str:
     return f"window {name}"
 
 
+def is_pool(part: Part) -> bool:
+    """Whether a part is about the pool of a domain, as `leaf/l1`; names of windows have no `/`."""
+    return part.window is not None and "/" in part.window
+
+
 def owner_of(claim: Claim) -> str:
-    """Uid of the claim's job, or the key of its window."""
+    """Uid of the claim's job, or the key of its window or pool."""
     return window_key(claim.window) if claim.job is None else claim.job
 
 

@@ -1,19 +1,24 @@
 """Pods: list, and what their nodes report of them."""
 
+from collections.abc import Callable, Collection
+
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection
 
+from api.store.bulk import within
 from api.store.engine import Database, Transaction, read_revision
 from api.store.errors import Conflict, NotFound
 from api.store.jsontext import load_dict
 from api.store.paging import clamp, decode_cursor, encode_cursor, page_of
 from api.store.rows import AnyRow, AnySelect
-from api.store.tables import facts, jobs, pods
+from api.store.tables import facts, jobs, nodes, pods
 from api.store.views import Page, PodView
 from scheduler.errors import Problem, StateError
 from scheduler.model.lifecycle import LIVE_POD, POD_MOVES, REPORTED, PodState
 from scheduler.model.plan import FactKind
 from scheduler.model.resources import Resources
+
+MayReport = Callable[[str, str, bool], None]
 
 
 def list_pods(
@@ -24,8 +29,12 @@ def list_pods(
     node: str | None = None,
     limit: int = 500,
     cursor: str | None = None,
+    namespaces: Collection[str] | None = None,
 ) -> Page[PodView]:
     """Pods of jobs whose record is there, by job age, role order, index.
+
+    Args:
+        namespaces: Those that are shown; None = all.
 
     Raises:
         BadCursor: If the cursor was not given by such a list.
@@ -42,6 +51,7 @@ def list_pods(
         wanted += [jobs.c.age >= last[0], sa.tuple_(*order) > sa.tuple_(*map(sa.literal, last))]
     with db.read() as connection:
         revision = read_revision(connection)
+        wanted += within(connection, jobs.c.namespace, namespaces)
         query = select_pods().where(*wanted).order_by(*order).limit(size + 1)
         rows = connection.execute(query).all()
     return page_of(rows, size, revision=revision, view=pod_view, cursor_of=_cursor_of)
@@ -75,6 +85,7 @@ def report_pod(
     exit_code: int | None,
     now_s: float,
     uid: str | None = None,
+    may: MayReport | None = None,
 ) -> PodView:
     """Write down what a node says of a pod; the leader acts on it.
 
@@ -82,6 +93,8 @@ def report_pod(
 
     Args:
         uid: Of the pod that is meant, if the node says so; the name may be another job's by now.
+        may: Refuses who may not speak for a pod, by its namespace, its node and whether that has
+            an agent.
 
     Returns:
         The pod as it stands; the report has yet to be acted on.
@@ -100,6 +113,8 @@ def report_pod(
 
     def work(tx: Transaction) -> PodView:
         pod = newest_pod(tx.connection, namespace, name)
+        if may is not None:
+            may(pod.namespace, pod.node, _has_agent(tx.connection, pod.node))
         _check_uid(pod, uid)
         _check_attempt(pod, attempt)
         if is_news(tx.connection, pod, state, exit_code):
@@ -107,6 +122,11 @@ def report_pod(
         return pod
 
     return db.grouped(work, now_s)
+
+
+def _has_agent(connection: Connection, node: str) -> bool:
+    query = sa.select(nodes.c.has_agent).where(nodes.c.name == node)
+    return bool(connection.execute(query).scalar_one_or_none())
 
 
 def report_known(tx: Transaction, pod: PodView, state: PodState, exit_code: int | None) -> None:
@@ -206,6 +226,8 @@ def is_news(connection: Connection, pod: PodView, state: PodState, exit_code: in
             facts.c.job_uid == pod.job_uid,
             facts.c.pod_uid == pod.uid,
             facts.c.attempt == pod.attempt,
+            # A fault of its node is a fact about the pod too, which says nothing of its state.
+            facts.c.pod_state.is_not(None),
             facts.c.applied_at.is_(None),
         )
         .order_by(facts.c.id.desc())

@@ -1,15 +1,14 @@
 """Rows of queues and the values they stand for; what is asked of them for every submission."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from api.store.bulk import among
 from api.store.errors import QueueFull
 from api.store.jsontext import dump_json, load_dict, load_list
-from api.store.rows import AnyRow, AnySelect
+from api.store.rows import AnyRow
 from api.store.tables import jobs, queues
 from scheduler.model.lifecycle import JobState
 from scheduler.model.queue import QueueRecord
@@ -75,31 +74,6 @@ def read_queues(connection: Connection) -> dict[str, QueueRecord]:
     """Every queue as it was stated, by name."""
     rows = connection.execute(sa.select(queues).order_by(queues.c.name))
     return {row.name: queue_record(row) for row in rows}
-
-
-def read_chains(connection: Connection, names: Collection[str]) -> dict[str, QueueChain]:
-    """Queues with all above them; one that does not exist is left out."""
-    found: dict[str, QueueRecord] = {}
-    below: dict[str, str | None] = {}
-    wanted = sorted(names)
-    while wanted:
-        named = among(connection, queues.c.name, wanted)
-        new = [(queue_record(row), row.below) for row in connection.execute(_CHAIN.where(named))]
-        for queue, example in new:
-            found[queue.name], below[queue.name] = queue, example
-        wanted = sorted({q.parent for q, _ in new if q.parent is not None} - found.keys())
-    asked = [name for name in sorted(names) if name in found]
-    return {name: QueueChain(chain(name, found), below[name]) for name in asked}
-
-
-def _chain_select() -> AnySelect:
-    """Queues, each with the name of one below it: most often one statement is all there is."""
-    child = queues.alias("child")
-    example = sa.select(sa.func.min(child.c.name)).where(child.c.parent == queues.c.name)
-    return sa.select(queues, example.correlate(queues).scalar_subquery().label("below"))
-
-
-_CHAIN = _chain_select()
 
 
 HAS_MAX_PENDING = sa.exists().where(queues.c.max_pending.is_not(None))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from api.auth.seen import Names, sees_queue
 from api.store.engine import Database, read_revision
 from api.store.errors import NotFound
 from api.store.paging import clamp, encode_cursor, str_cursor
@@ -19,18 +20,29 @@ from scheduler.order.shares import Shares
 from scheduler.order.tree import chain, quota_of
 
 
-def get_queue(db: Database, name: str) -> QueueView:
+def get_queue(db: Database, name: str, names: Names = None) -> QueueView:
     """A queue by its name.
+
+    Args:
+        names: Namespaces of whose queues it is to be one; None = all.
 
     Raises:
         NotFound: If there is none.
     """
     with db.read() as connection:
-        return queue_view(connection, name)
+        view = queue_view(connection, name)
+        if names is not None and not sees_queue(names, name, read_queues(connection)):
+            raise NotFound("queue", name)
+        return view
 
 
-def list_queues(db: Database, *, limit: int = 500, cursor: str | None = None) -> Page[QueueView]:
+def list_queues(
+    db: Database, *, limit: int = 500, cursor: str | None = None, names: Names = None
+) -> Page[QueueView]:
     """Queues by name.
+
+    Args:
+        names: Namespaces whose queues are shown; None = all.
 
     Raises:
         BadCursor: If the cursor was not given by such a list.
@@ -39,7 +51,9 @@ def list_queues(db: Database, *, limit: int = 500, cursor: str | None = None) ->
     after = str_cursor(cursor) if cursor is not None else ""
     with db.read() as connection:
         revision = read_revision(connection)
-        views = [view for view in _views(connection) if view.name > after]
+        found = _views(connection)
+    there = {view.name: view.queue for view in found}
+    views = [v for v in found if v.name > after and sees_queue(names, v.name, there)]
     following = encode_cursor(views[size - 1].name) if len(views) > size else None
     return Page(tuple(views[:size]), revision, following)
 
@@ -61,13 +75,17 @@ class QueueSummary:
     pending: int
 
 
-def queue_summaries(db: Database, *, limit: int) -> list[QueueSummary]:
-    """The first queues by name, for a dashboard."""
+def queue_summaries(db: Database, *, limit: int, names: Names = None) -> list[QueueSummary]:
+    """The first queues by name, for a dashboard.
+
+    Args:
+        names: Namespaces whose queues are shown; None = all.
+    """
     with db.read() as connection:
         there = read_queues(connection)
         totals = {name: _Total() for name in there}
         _add_jobs(connection, there, totals)
-    shown = list(there.items())[:limit]
+    shown = [pair for pair in there.items() if sees_queue(names, pair[0], there)][:limit]
     return [QueueSummary(q, totals[name].gpus, totals[name].pending) for name, q in shown]
 
 

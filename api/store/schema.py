@@ -13,13 +13,17 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 from sqlalchemy import Connection, Engine
 
+from api.store.connect import CONNECTIONS
 from api.store.engine import Database, open_engine
 from api.store.errors import SchemaError, StartupError
+from api.store.migrations import SERVES_FROM
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
 PROGRAM = "podyard"
+SERVES = "serves"
+"""Key of the oldest schema whose program may use the database; see `migrations.SERVES_FROM`."""
 MIGRATION_LOCK = 0x706F64796D67
 """Key of PostgreSQL's advisory lock for migrations ("podymg")."""
 QUICK_CHECK_BYTES = 64 * 1024 * 1024
@@ -32,6 +36,8 @@ class Standing(StrEnum):
     EMPTY = "empty"
     OLDER = "older"
     CURRENT = "current"
+    NEWER = "newer"
+    """By additions alone: it says that this program may use it."""
 
 
 def known_versions() -> list[str]:
@@ -42,17 +48,21 @@ def known_versions() -> list[str]:
     )
 
 
-def open_database(url: str) -> Database:
+def open_database(url: str, connections: int = CONNECTIONS) -> Database:
     """Open a database whose schema is this program's.
 
+    Args:
+        connections: Most at a time, of PostgreSQL.
+
     Raises:
-        SchemaError: If it is empty, of another version or program, corrupt or read-only.
+        SchemaError: If it is empty, of a version or program that does not fit, corrupt or
+            read-only.
         StartupError: If it cannot be reached.
     """
-    engine = open_engine(url)
+    engine = open_engine(url, connections)
     try:
         standing = inspect(engine)
-        if standing is not Standing.CURRENT:
+        if standing not in {Standing.CURRENT, Standing.NEWER}:
             raise SchemaError(
                 f"the database {shown(engine)} is {standing}; "
                 "run `podyard migrate --database-url ...` first"
@@ -98,12 +108,20 @@ def inspect(engine: Engine) -> Standing:
 def migrate(url: str, target: str = "head") -> None:
     """Bring a database up to `head`, or to another version, in one transaction.
 
+    One that is newer, and lets this program use it, is left as it is.
+
     Raises:
         SchemaError, StartupError: As `inspect`.
     """
     engine = open_engine(url)
     try:
-        inspect(engine)
+        if inspect(engine) is Standing.NEWER:
+            if target == "head":
+                return
+            raise SchemaError(
+                f"the database {shown(engine)} is newer than this program; only the program that "
+                f"brought it there can take it to {target}"
+            )
         with _clear_errors(engine), _foreign_keys_off(engine) as connection:
             _run_alembic(connection, target)
     finally:
@@ -133,6 +151,16 @@ def _run_alembic(connection: Connection, target: str) -> None:
         command.upgrade(config, target)
     else:
         command.downgrade(config, target)
+    if target != "base":
+        _say_whom_it_serves(connection, is_newest=target in {"head", known_versions()[-1]})
+
+
+def _say_whom_it_serves(connection: Connection, *, is_newest: bool) -> None:
+    """Programs of earlier versions, which know nothing of this one, go by it."""
+    connection.execute(sa.text("DELETE FROM meta WHERE key = :key"), {"key": SERVES})
+    if is_newest:
+        row = {"key": SERVES, "value": SERVES_FROM}
+        connection.execute(sa.text("INSERT INTO meta (key, value) VALUES (:key, :value)"), row)
 
 
 def _is_down(connection: Connection, target: str) -> bool:
@@ -156,16 +184,45 @@ def _standing(connection: Connection) -> Standing:
         raise SchemaError(
             f"the database {where} has tables but is not Podyard's; choose an empty one"
         )
-    version = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
-    known = known_versions()
-    if version not in known:
-        raise SchemaError(
-            f"the database {where} has schema {version}, this program knows those up to "
-            f"{known[-1]}; use a newer podyard"
-        )
+    version, standing = _compare(connection)
+    if standing is None:
+        raise SchemaError(f"the database {where} {_too_new(version)}")
     # Rolled back; where nothing can be written, this says so.
     connection.execute(sa.text("UPDATE meta SET value = value WHERE key = 'program'"))
-    return Standing.CURRENT if version == known[-1] else Standing.OLDER
+    return standing
+
+
+def trouble_with_schema(db: Database) -> str | None:
+    """Why this program cannot use the database any more, as somebody has migrated it meanwhile."""
+    with db.read() as connection:
+        version, standing = _compare(connection)
+    if standing is None:
+        return _too_new(version)
+    if standing is Standing.OLDER:
+        return f"has schema {version}, this program needs {known_versions()[-1]}; migrate it"
+    return None
+
+
+def _compare(connection: Connection) -> tuple[str, Standing | None]:
+    """The database's version, and where it stands; None if this program is too old for it."""
+    version = str(
+        connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar_one()
+    )
+    known = known_versions()
+    if version in known:
+        return version, Standing.CURRENT if version == known[-1] else Standing.OLDER
+    query = sa.text("SELECT value FROM meta WHERE key = :key")
+    serves = connection.execute(query, {"key": SERVES}).scalar()
+    # Versions are dates: the later, the newer.
+    is_served = serves is not None and str(serves) <= known[-1] < version
+    return version, Standing.NEWER if is_served else None
+
+
+def _too_new(version: str) -> str:
+    return (
+        f"has schema {version}, this program knows those up to {known_versions()[-1]}; "
+        "use a newer podyard"
+    )
 
 
 def _check_sqlite_file(connection: Connection) -> None:

@@ -1,8 +1,8 @@
 """The world in memory: read whole from plain columns, then kept up by what changed since."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy import Column, ColumnElement, Connection
@@ -70,6 +70,10 @@ _POD_COLUMNS = (
     pods.c.exit_code,
 )
 _SPEC_COLUMNS = (*_JOB_COLUMNS, jobs.c.spec)
+JOB_FIELDS = tuple(column.name for column in _JOB_COLUMNS)
+POD_FIELDS = tuple(column.name for column in _POD_COLUMNS)
+"""What `job_record` and `pod_record` read, in this order."""
+
 Span: TypeAlias = tuple[int, int]
 """First and last revision. Both ends are given so that PostgreSQL, which knows nothing of a new
 table yet, expects few rows and goes by the index."""
@@ -135,13 +139,13 @@ def load_snapshot(
         world.set_queues(read_queues(connection).values())
         everyone = sa.select(*_SPEC_COLUMNS).where(_UNENDED).order_by(jobs.c.age)
         for row in connection.execute(head_select(_SPEC_COLUMNS) if later else everyone):
-            world.put_job(_job_record(row, load_spec(row.spec)))
+            world.put_job(job_record(row, load_spec(row.spec)))
         # Live pods of jobs that ended hold their GPUs too, and their queues are charged for them.
         ended = sa.select(jobs.c.uid, jobs.c.queue).where(~_UNENDED, jobs.c.pods_live > 0)
         world.put_ended({JobId(uid): queue for uid, queue in connection.execute(ended)})
         wanted = sa.or_(_UNENDED, pods.c.state.in_(sorted(LIVE_POD)))
         held = sa.select(*_POD_COLUMNS).join(jobs, jobs.c.uid == pods.c.job_uid).where(wanted)
-        world.put_pods(_pod_record(row) for row in connection.execute(held))
+        world.put_pods(pod_record(row) for row in connection.execute(held))
         world.put_claims(read_claims(connection), ())
         world.set_windows(read_windows(connection))
         world.facts = _open_facts(connection)
@@ -167,10 +171,10 @@ def _learn_of(world: World, connection: Connection, uids: Collection[str]) -> No
 def _learn(world: World, connection: Connection, rows: Sequence[AnyRow]) -> None:
     """Take in jobs with the pods that they had."""
     for row in rows:
-        world.put_job(_job_record(row, load_spec(row.spec)))
+        world.put_job(job_record(row, load_spec(row.spec)))
     uids = [row.uid for row in rows]
     had = sa.select(*_POD_COLUMNS).where(among(connection, pods.c.job_uid, uids))
-    world.put_pods([_pod_record(row) for row in connection.execute(had)])
+    world.put_pods([pod_record(row) for row in connection.execute(had)])
 
 
 def follow(db: Database, world: World) -> bool:
@@ -295,7 +299,7 @@ def _bounds(span: Span) -> dict[str, int]:
 
 
 def _changed_pods(connection: Connection, span: Span) -> list[PodRecord]:
-    return [_pod_record(row) for row in connection.execute(_CHANGED_PODS, _bounds(span))]
+    return [pod_record(row) for row in connection.execute(_CHANGED_PODS, _bounds(span))]
 
 
 def _changed_claims(connection: Connection, span: Span) -> tuple[list[Claim], list[ClaimId]]:
@@ -321,7 +325,7 @@ def _put_changed_jobs(world: World, connection: Connection, span: Span) -> None:
         else:
             unknown.append(row.uid)
             continue
-        world.put_job(_job_record(row, spec_now))
+        world.put_job(job_record(row, spec_now))
     _learn_of(world, connection, unknown)
 
 
@@ -352,7 +356,7 @@ def _open_facts(connection: Connection) -> list[Fact]:
     ]
 
 
-def _job_record(row: AnyRow, spec: JobSpec) -> JobRecord:
+def job_record(row: Iterable[Any], spec: JobSpec) -> JobRecord:
     """A row that begins with `_JOB_COLUMNS`; by position, as a restart reads very many."""
     uid, state, age, reason, message, attempt, gpus_per_pod, node_type, broken, *later = row
     submitted, bound, started, saved, could_start, expected, held, evict, *last = later
@@ -381,7 +385,8 @@ def _job_record(row: AnyRow, spec: JobSpec) -> JobRecord:
     return with_recovery(record, recovery)
 
 
-def _pod_record(row: AnyRow) -> PodRecord:
+def pod_record(row: Iterable[Any]) -> PodRecord:
+    """A row that begins with `_POD_COLUMNS`, by position too."""
     uid, job, name, role, index, node, mask, rank, state, attempt, cpu, memory, other, code = row
     return PodRecord(
         uid=PodId(str(uid)),

@@ -35,6 +35,7 @@ STANDING_COLUMNS = (
     nodes.c.has_agent,
     nodes.c.lemon,
     nodes.c.quarantined_until,
+    nodes.c.mismatch,
 )
 """What `standing_from` reads, in this order."""
 
@@ -64,6 +65,7 @@ def all_standings(connection: Connection) -> dict[NodeId, NodeStanding]:
         nodes.c.has_agent,
         nodes.c.lemon,
         nodes.c.quarantined_until.is_not(None),
+        nodes.c.mismatch != "",
         nodes.c.name.in_(sa.select(faults.c.node).where(_OPEN)),
     )
     found = _standings(connection, told, open_faults(connection))
@@ -134,6 +136,7 @@ def standing_from(row: AnyRow, of_node: tuple[NodeFault, ...]) -> NodeStanding:
         faults=of_node,
         lemon=bool(r["lemon"]),
         quarantined_until_s=r["quarantined_until"],
+        mismatch=r["mismatch"],
     )
 
 

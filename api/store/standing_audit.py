@@ -7,16 +7,17 @@ from sqlalchemy import Connection
 
 from api.store.standing import all_standings
 from api.store.tables import node_usage
+from api.store.wrong import Wrong, WrongKind
 from scheduler.model.node import Health
 from scheduler.model.standing import FaultAction, NodeStanding
 
 
-def audit_standings(connection: Connection) -> tuple[str, ...]:
-    """What is wrong with the standing of any node, in words."""
+def audit_standings(connection: Connection) -> tuple[Wrong, ...]:
+    """What is wrong with the standing of any node."""
     query = sa.select(node_usage.c.node).where(node_usage.c.pods > 0)
     busy = set(connection.execute(query).scalars())
     return tuple(
-        f"node '{name}': {fault}"
+        Wrong(WrongKind.STANDING, f"node '{name}': {fault}", nodes=(name,))
         for name, standing in all_standings(connection).items()
         for fault in _faults(standing, is_busy=name in busy)
     )

@@ -100,7 +100,8 @@ node_types = sa.Table(
 )
 
 # places: as declared, by level; the effective ones come from the whole map. From health on: the
-# core's NodeStanding, see standing.py; drain_deadline: NULL = nothing leaves by force.
+# core's NodeStanding, see standing.py; drain_deadline: NULL = nothing leaves by force. mismatch, of
+# nodes and jobs: why the audit has set them aside, see set_aside.py; "" = it has not.
 nodes = sa.Table(
     "nodes",
     metadata,
@@ -123,6 +124,7 @@ nodes = sa.Table(
     sa.Column("has_agent", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("lemon", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("quarantined_until", sa.Double),
+    sa.Column("mismatch", sa.Text, nullable=False, server_default=""),
     sa.Column("revision", sa.BigInteger, nullable=False, index=True),
 )
 
@@ -243,6 +245,7 @@ jobs = sa.Table(
     sa.Column("could_start_at", sa.Double),
     sa.Column("expected_start_at", sa.Double),
     sa.Column("held", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("mismatch", sa.Text, nullable=False, server_default=""),
     sa.Column("evict", sa.Text),
     sa.Column("evicted_at", sa.Double),
     sa.Column("hooks", sa.Text),
@@ -255,6 +258,7 @@ jobs = sa.Table(
     sa.CheckConstraint("pods_live >= 0 AND pods_running >= 0 AND gpus_held >= 0", name="counts"),
     sa.Index("ix_jobs_namespace_name_age", "namespace", "name", "age"),
     sa.Index("ix_jobs_state_age", "state", "age"),
+    sa.Index("ix_jobs_finished_at", "finished_at"),
     sa.Index(
         "uq_jobs_name_held",
         "namespace",
@@ -323,7 +327,7 @@ claims = sa.Table(
         "starts_at >= 0 AND (until_at IS NULL OR until_at > starts_at)", name="times"
     ),
     sa.CheckConstraint("(job_uid IS NULL) <> (window_name = '')", name="owner"),
-    sa.CheckConstraint("(why = 'maintenance') = (job_uid IS NULL)", name="why"),
+    sa.CheckConstraint("(why IN ('maintenance', 'pool')) = (job_uid IS NULL)", name="why"),
     sa.Index(
         "ix_claims_node",
         "node",

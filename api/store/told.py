@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from api.schemas.spec import dump_eviction, dump_rules
 from api.store.job_recovery import dump_recovery
-from api.store.parts import Part
+from api.store.parts import Part, is_pool
 from api.store.rows import AnyRow
 from scheduler.model.claim import Claim, ClaimWhy
 from scheduler.model.lifecycle import JobState
@@ -22,6 +22,7 @@ _PURPOSE = {
     ClaimWhy.PREEMPTION: "kept for it until those that are there have left",
     ClaimWhy.RECOVERY: "kept for it while it recovers",
     ClaimWhy.SPARE: "kept for it as spares",
+    ClaimWhy.POOL: "kept for gangs in recovery",
     ClaimWhy.MAINTENANCE: "kept free",
 }
 
@@ -62,7 +63,9 @@ def job_event(row: AnyRow, part: Part, pod_moves: list[PodMove]) -> Told:
 
 
 def window_event(part: Part, *, is_over: bool) -> Told:
-    """The event about a maintenance window."""
+    """The event about a maintenance window, or the pool of a domain."""
+    if is_pool(part):
+        return Told("pool.claims", claims_message(part.claims, part.claims_gone))
     if is_over:
         return Told("reservation.ended", "it is over")
     return Told("reservation.claims", claims_message(part.claims, part.claims_gone))

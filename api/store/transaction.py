@@ -6,8 +6,11 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from api.store.bulk import insert_rows_and
+from api.store.driver import ask
 from api.store.jsontext import dump_json
+from api.store.notify import CHANNEL
 from api.store.tables import counter, events
+from api.store.tail import Piece, Standing, Telling
 
 
 class Transaction:
@@ -17,16 +20,26 @@ class Transaction:
         connection: Of this transaction.
         now_s: Time of the events that are queued now.
         revision: The last revision given so far, events queued here included.
+        locked: The last revision given before it began.
         is_finished: All is written; only the commit itself is left.
+        jobs: How some of the jobs it changed stand after it, by uid.
+        resources: Of the objects of other faces that it wrote.
     """
 
     def __init__(self, connection: Connection, now_s: float) -> None:
         self.connection = connection
         self.now_s = now_s
         # On SQLite no more than a read: its transaction holds the lock of the file already.
-        self.revision = int(connection.execute(_LOCK).scalar_one())
+        is_lite = connection.dialect.name == "sqlite"
+        lock = _LOCK if is_lite else f"{_LOCK} FOR UPDATE"
+        self.revision = int(ask(connection, lock)[0][0])
+        self.locked = self.revision
         self.is_finished = False
+        self.jobs: dict[str, Standing] = {}
+        self.resources: set[str] = set()
         self._events: list[dict[str, object]] = []
+        self._tellings: list[Telling] = []
+        self._told = 0
 
     def emit(
         self,
@@ -56,16 +69,38 @@ class Transaction:
         )
         return self.revision
 
+    def tell(self, telling: Telling, events: int) -> None:
+        """Say what a world has to be told of some of the events, so that it need not be read.
+
+        Args:
+            events: How many; a transaction that has others too is read all the same.
+        """
+        self._tellings.append(telling)
+        self._told += events
+
+    def piece(self) -> Piece:
+        """The events as they were written, for who follows them in memory."""
+        is_all = self._told == len(self._events)
+        tellings = tuple(self._tellings) if is_all else None
+        return Piece(
+            self._events, tellings=tellings, jobs=self.jobs, resources=frozenset(self.resources)
+        )
+
     def finish(self) -> None:
         """Write the queued events and bump the counter."""
         if self._events:
-            insert_rows_and(self.connection, events, self._events, _BUMP, self.revision)
+            bump = _BUMP if self.connection.dialect.name == "sqlite" else _BUMP_AND_TELL
+            insert_rows_and(self.connection, events, self._events, bump, self.revision)
         self.is_finished = True
 
     @property
     def changed(self) -> bool:
         """Whether there are events, and so a new revision."""
         return bool(self._events)
+
+    def kinds(self) -> list[str]:
+        """Kinds of the events that are queued so far."""
+        return [str(event["kind"]) for event in self._events]
 
     def counts(self) -> dict[str, int]:
         """Events of each kind."""
@@ -78,5 +113,6 @@ def read_revision(connection: Connection) -> int:
 
 
 _REVISION = sa.select(counter.c.revision).where(counter.c.id == 1)
-_LOCK = _REVISION.with_for_update()
+_LOCK = f"SELECT revision FROM {counter.name} WHERE id = 1"
 _BUMP = f"UPDATE {counter.name} SET revision = %s WHERE id = 1"
+_BUMP_AND_TELL = f"{_BUMP} RETURNING pg_notify('{CHANNEL}', revision::text)"

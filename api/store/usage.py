@@ -6,14 +6,14 @@ somebody asks. So a second is counted once whatever is restarted, and a job whos
 is still accounted for. All is in whole GPU-milliseconds, so that sums are exact.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy import Column, ColumnElement, Connection, RowMapping, Table
 
-from api.store.bulk import add_rows, among
+from api.store.bulk import add_rows, among, within
 from api.store.engine import Database, Transaction, read_revision
 from api.store.months import by_month
 from api.store.paging import clamp, decode_cursor, encode_cursor
@@ -143,12 +143,14 @@ def read_usage(
     namespace: str | None = None,
     limit: int = 500,
     cursor: str | None = None,
+    namespaces: Collection[str] | None = None,
 ) -> Page[UsageRow]:
     """What was used in a month up to now, by owner and GPU model.
 
     Args:
         by: One of `BY`.
         queue, namespace: Only of these; what queues below it used is their own.
+        namespaces: Those whose use is counted at all; None = all.
 
     Raises:
         BadCursor: If the cursor was not given by such a list.
@@ -159,8 +161,10 @@ def read_usage(
     with db.read() as connection:
         revision = read_revision(connection)
         wanted = _only(table, queue, namespace)
+        wanted += within(connection, table.c.namespace, namespaces)
         sums = _past(connection, table, by, [*wanted, table.c.month == month], after, size + 1)
         live = _only(jobs, queue, namespace)
+        live += within(connection, jobs.c.namespace, namespaces)
         for life in _lives(connection, jobs.c.holds_name, jobs.c.pods_live > 0, *live):
             used = dict(life.months(now_s)).get(month, 0)
             row = _row_of(life, by, used)

@@ -74,6 +74,7 @@ class JobView:
         evict: How it leaves, while it does.
         recovery: What faults and crashes have left of it.
         lost: Pods on nodes that are lost.
+        mismatch: What an audit found wrong with its books, so that it is held; "" = nothing.
     """
 
     uid: str
@@ -112,6 +113,7 @@ class JobView:
     evict: Eviction | None = None
     recovery: Recovery = NOTHING_LEFT
     lost: int = 0
+    mismatch: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,11 +271,13 @@ class Submission:
 
     Attributes:
         body: The request as validated, defaults in.
+        ground: What it was checked against, see `ground.py`; None = nothing.
     """
 
     spec: JobSpec
     body: Mapping[str, object]
     idempotency: IdempotencyKey | None = None
+    ground: tuple[int, int, int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,6 +124,7 @@ def node_health(node: Node) -> str:
     words = [node.get("health", "")]
     words += ["cordoned"] if node.get("cordoned") else []
     words += ["draining"] if node.get("draining") else []
+    words += ["mismatch"] if node.get("mismatch") else []
     words += ["quarantined"] if node.get("quarantined_until") else []
     words += ["lemon"] if node.get("lemon") else []
     return ",".join(words)
@@ -282,7 +283,9 @@ def _copies(saved: Checkpoint) -> str:
 def claim_columns(*, of_all: bool = False) -> list[Column[Claim]]:
     """Of one job's claims, or `of_all` with whose they are."""
     whose: list[Column[Claim]] = [
-        Column("FOR", lambda claim: claim.get("job") or claim.get("reservation"))
+        Column(
+            "FOR", lambda claim: claim.get("job") or claim.get("reservation") or claim.get("pool")
+        )
     ]
     return [
         *(whose if of_all else []),

@@ -62,8 +62,13 @@ def _hint(error: ClientError) -> str | None:
 
 def _api_hint(error: ApiError) -> str | None:
     job = _JOB_PATH.match(error.path)
-    if error.status in {401, 403}:
-        return "A token is taken from PODYARD_TOKEN."
+    if error.status == 401:
+        return (
+            "Set PODYARD_TOKEN or PODYARD_TOKEN_FILE, or type: yardctl context set NAME "
+            "--token-file FILE; whoever runs the service makes one: podyard token create"
+        )
+    if error.status == 403:
+        return "See who you are and what you are bound to: yardctl whoami"
     if error.status == 404 and job:
         return f"See: yardctl get jobs -n {job[1]}"
     if error.status == 404 and error.path.startswith("/v1/nodes/"):

@@ -1,10 +1,12 @@
 """`yardctl context`: several services, by name."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from client.access import Access
 from client.cli.table import Column, Table
 from client.cli.text import clean, note, out
 from client.contexts import (
@@ -43,6 +45,15 @@ def set_context(
     name: ContextName,
     server: Annotated[str | None, typer.Option("--server", "-s", metavar="URL")] = None,
     namespace: Annotated[str | None, typer.Option("--namespace", "-n", metavar="NAME")] = None,
+    token: Annotated[
+        str | None, typer.Option(metavar="TOKEN", help="Kept in the file; '-' asks for it.")
+    ] = None,
+    token_file: Annotated[
+        str | None, typer.Option(metavar="FILE", help="File that holds the token.")
+    ] = None,
+    ca_file: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Authority of its certificate, PEM.")
+    ] = None,
 ) -> None:
     """Add a service, or change what is known of it; the first one is used at once."""
     if not is_context_name(name):
@@ -61,9 +72,25 @@ def set_context(
     known[name] = Context(
         old.server if server is None else server,
         old.namespace if namespace is None else namespace,
+        _access(old.access, token, token_file, ca_file),
     )
     save_contexts(Contexts(there.current or name, known))
     out(clean(f"context '{name}' {'added' if before is None else 'changed'}"))
+
+
+def _access(old: Access, token: str | None, token_file: str | None, ca_file: str | None) -> Access:
+    """What was known, with what is given; a token and a file with one replace each other."""
+    if token and token_file:
+        raise typer.BadParameter("give --token or --token-file, not both")
+    if token == "-":  # noqa: S105 - the word for asking
+        token = typer.prompt("Token", hide_input=True)
+    if token is None and token_file is None:
+        token, token_file = old.token, old.token_file
+    return Access(
+        token or "",
+        str(Path(token_file).absolute()) if token_file else "",
+        old.ca_file if ca_file is None else str(Path(ca_file).absolute()) if ca_file else "",
+    )
 
 
 @app.command("use")

@@ -125,7 +125,7 @@ def _standing(job: Job) -> Iterator[str]:
 def _way(job: Job) -> Iterator[tuple[str, object]]:
     """Whether it is held, when it may start, and how it leaves; nothing where nothing is so."""
     if job.get("held"):
-        yield "Held", "until it is released"
+        yield "Held", job.get("mismatch") or "until it is released"
     if stamp := job.get("expected_start"):
         yield "Expected start", f"{stamp} ({until(stamp)})"
     if leaves := job.get("evicting"):
@@ -240,6 +240,8 @@ def _node_pairs(node: Node) -> Iterator[tuple[str, object]]:
         yield "Since", f"{_when(node.get('since')) or '-'}: {node.get('why')}"
     if node.get("fenced"):
         yield "Fenced", "nothing runs there any more"
+    if node.get("mismatch"):
+        yield "Mismatch", f"{node.get('mismatch')}; podyard doctor --fix mends it"
     if stamp := node.get("quarantined_until"):
         yield "Quarantined", f"until {stamp} ({until(stamp)})"
     if node.get("lemon"):

@@ -53,6 +53,9 @@ def drain(
         str, typer.Option("--reason", metavar="TEXT", help="Why, for whoever looks next.")
     ] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would move.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do not show on a terminal what moves and ask.")
+    ] = False,
     wait: Annotated[
         bool, typer.Option("--wait/--no-wait", help="Until the nodes are empty.")
     ] = True,
@@ -65,13 +68,18 @@ def drain(
 ) -> None:
     """Have the pods of nodes leave for another place, after saving where their job can.
 
-    The nodes take no new pods until `yardctl undrain`.
+    On a terminal what would move is shown first. The nodes take no new pods until `yardctl
+    undrain`.
     """
     session = open_session(ctx, server=server, output=output)
     body: dict[str, object] = {"reason": reason} if reason else {}
     if deadline is not None:
         body["deadline_s"] = length_s(deadline, "--deadline", zero=True)
     limit_s = None if timeout is None else now_s() + length_s(timeout, "--timeout")
+    asks = not (dry_run or yes) and session.data_output is None and is_terminal()
+    if asks and not _agreed(session, things, body):
+        note("nothing was changed")
+        raise typer.Exit(1)
     worst, names = 0, dict[str, None]()
     for thing in things:
         try:
@@ -80,7 +88,9 @@ def drain(
             worst = max(worst, complain(error))
             continue
         names |= {node.get("name", ""): None for node in found.get("nodes") or []}
-        _show(session, thing, found)
+        _show(session, thing, found, is_brief=asks)
+    if asks and names:
+        note(clean(f"undo: yardctl undrain {' '.join(things)}"))
     if wait and not dry_run and names and session.data_output is None:
         worst = max(worst, _watch(session, list(names), limit_s))
     if worst:
@@ -156,7 +166,43 @@ def _drain(session: Session, thing: str, body: dict[str, object], *, dry_run: bo
 # -- what moves -----------------------------------------------------------------------------------
 
 
-def _show(session: Session, thing: str, found: Drained) -> None:
+def is_terminal() -> bool:
+    """Whether somebody is there to be asked."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def _agreed(session: Session, things: Sequence[str], body: dict[str, object]) -> bool:
+    """Show what would move, and whether that is wanted."""
+    pods = nodes = worst = 0
+    for thing in things:
+        try:
+            found = _drain(session, thing, body, dry_run=True)
+        except ApiError as error:
+            worst = max(worst, complain(error))
+            continue
+        _show(session, thing, found, is_plan=True)
+        pods += sum(node.get("pods", 0) for node in found.get("nodes") or [])
+        nodes += len(found.get("nodes") or [])
+    if worst:
+        raise typer.Exit(worst)
+    what = f"Drain {count(nodes, 'node')} with {count(pods, 'pod')}?"
+    return typer.confirm(what, default=False, err=True)
+
+
+def _show(
+    session: Session,
+    thing: str,
+    found: Drained,
+    *,
+    is_plan: bool = False,
+    is_brief: bool = False,
+) -> None:
+    """Say what a drain does.
+
+    Args:
+        is_plan: It is shown for people to decide on.
+        is_brief: They have seen it already.
+    """
     if session.data_output is not None:
         write_document(session, found)
         return
@@ -170,6 +216,8 @@ def _show(session: Session, thing: str, found: Drained) -> None:
     limit = f", by force {until(deadline)}" if deadline else ""
     several = f" ({count(len(nodes), 'node')})" if set_of(thing) else ""
     out(clean(f"{thing}{several} {word}{limit}"))
+    if is_brief:
+        return
     leaving = found.get("leaving") or []
     if leaving:
         columns: list[Column[Leaving]] = [
@@ -184,6 +232,8 @@ def _show(session: Session, thing: str, found: Drained) -> None:
         out(f"  and {count(hidden, 'job')} of other tenants")
     if found.get("dry_run"):
         _show_moves(found)
+        if not is_plan:
+            out("Nothing was changed.")
 
 
 def _show_moves(found: Drained) -> None:
@@ -200,7 +250,6 @@ def _show_moves(found: Drained) -> None:
         out("  nothing is there to move")
     if found.get("settled") is False:
         out("  the copy of the cluster was still changing when this was written")
-    out("Nothing was changed.")
 
 
 def _where_or_why(job: WhatIfJob) -> str:

@@ -1,6 +1,7 @@
 """`yardctl events`: what happened, oldest first."""
 
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Annotated
@@ -14,7 +15,7 @@ from client.cli.options import (
     OutputOption,
     ServerOption,
 )
-from client.cli.output import Output, write_list
+from client.cli.output import Output, json_text, write_list, yaml_text
 from client.cli.session import Session, open_session
 from client.cli.table import Table
 from client.cli.text import clean, note, now_s, out, unix_s
@@ -39,6 +40,9 @@ def events(
         ),
     ] = None,
     job: Annotated[str | None, typer.Option(metavar="JOB", help="Events of one job.")] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with what happens, until interrupted.")
+    ] = False,
     output: OutputOption = None,
     namespace: NamespaceOption = None,
     all_namespaces: AllNamespacesOption = False,
@@ -52,7 +56,38 @@ def events(
         all_namespaces=all_namespaces,
         output=output,
     )
-    show_events(session, since=since, job=job)
+    if follow:
+        follow_events(session, since=since, job=job)
+    else:
+        show_events(session, since=since, job=job)
+
+
+def follow_events(session: Session, *, since: str | None, job: str | None) -> None:
+    """Write events, and from then on each as it happens, over any disconnection."""
+    client = session.client
+    start = client.revision()
+    table = Table(event_columns())
+    if since is not None:
+        for event in _wanted(session, since, job):
+            if event.get("revision", 0) <= start:
+                _write_one(session, table, event)
+    where = session.job_name(job) if job is not None else None
+    namespace = where[0] if where else session.list_namespace_or_all
+    for event in client.watch(since=start, namespace=namespace, job=where[1] if where else None):
+        _write_one(session, table, event)
+
+
+def _write_one(session: Session, table: Table[Event], event: Event) -> None:
+    if session.output is Output.JSON:
+        out(json_text(event, indent=None))
+    elif session.output is Output.YAML:
+        out("---\n" + yaml_text(event))
+    elif session.output is Output.NAME:
+        out(clean(f"event/{event.get('revision')}"))
+    else:
+        table.write([event])
+    # Whoever reads through a pipe wants each when it happens.
+    sys.stdout.flush()
 
 
 def show_events(

@@ -80,6 +80,8 @@ def write_explanation(job: Job, verdict: Verdict, nodes: list[Node]) -> None:
     since = age(job.get("submitted_at"))
     out(clean(f"job '{name}' is {job_state(job)}, submitted {since} ago"))
     out(clean(f"  {without_aside(reason_text(verdict))}"))
+    if wrong := job.get("mismatch"):
+        out(clean(f"  held by the audit: {wrong}; podyard doctor --fix mends it"))
     write_pairs(fact_pairs(verdict, with_aside=False), indent="  ")
     width = width_of_output()
     for section in (

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from client.cli.breaker import tell_if_open
 from client.cli.complaints import complain
 from client.cli.drain import ThingsArgument, set_of
 from client.cli.options import OutputOption, ServerOption
@@ -45,6 +46,8 @@ def list_(
         write_list(found, lambda: found.revision, session.data_output)
         return
     faults = list(found)
+    if session.output is not Output.NAME:
+        tell_if_open(session)
     if session.output is Output.NAME:
         for fault in faults:
             out(_reference(fault))

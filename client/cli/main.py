@@ -8,8 +8,10 @@ from typing import Annotated, cast
 import typer
 from typer.core import TyperGroup
 
+from client.access import Access
 from client.cli import (
     apply,
+    breaker,
     context,
     control,
     delete,
@@ -20,13 +22,16 @@ from client.cli import (
     explain,
     faults,
     get,
+    live,
     logs,
     nodes,
     placement,
     queue,
     reserve,
+    security,
     spares,
     submit,
+    submitting,
     top,
     tree,
     usage,
@@ -35,10 +40,13 @@ from client.cli import (
 from client.cli.complaints import complain
 from client.cli.options import (
     AllNamespacesOption,
+    CaFileOption,
     LabelsOption,
     NamespaceOption,
     OutputOption,
     ServerOption,
+    TokenFileOption,
+    TokenOption,
 )
 from client.cli.session import Globals
 from client.cli.text import out
@@ -49,7 +57,8 @@ INTERRUPTED = 128 + 2
 
 EPILOG = (
     "Exit codes: 0 done, 1 refused or not found, 2 wrong call, 3 the service cannot be reached, "
-    "4 waited in vain. A token is taken from PODYARD_TOKEN; NO_COLOR switches colours off."
+    "4 waited in vain. A token is taken from PODYARD_TOKEN, PODYARD_TOKEN_FILE or the context; "
+    "NO_COLOR switches colours off."
 )
 
 
@@ -105,13 +114,19 @@ def _options(
     all_namespaces: AllNamespacesOption = False,
     output: OutputOption = None,
     labels: LabelsOption = None,
+    token: TokenOption = None,
+    token_file: TokenFileOption = None,
+    ca_file: CaFileOption = None,
 ) -> None:
-    ctx.obj = Globals(server, namespace, all_namespaces, output, labels)
+    if token and token_file:
+        raise typer.BadParameter("give --token or --token-file, not both")
+    access = Access(token or "", token_file or "", ca_file or "")
+    ctx.obj = Globals(server, namespace, all_namespaces, output, labels, access)
 
 
 app.command("apply")(apply.apply)
 app.command("create")(submit.create)
-app.command("submit", hidden=True)(submit.create)
+app.command("submit")(submitting.submit)
 app.command("get")(get.get)
 app.command("describe")(describe.describe)
 app.command("delete")(delete.delete)
@@ -127,7 +142,9 @@ app.command("undrain")(drain.undrain)
 app.command("fence")(drain.fence)
 app.add_typer(faults.app)
 app.command("spares")(spares.spares)
+app.command("breaker")(breaker.breaker)
 app.command("events")(events.events)
+app.command("watch")(live.watch)
 app.command("logs")(logs.logs)
 app.command("hold")(control.hold)
 app.command("release")(control.release)
@@ -139,6 +156,8 @@ app.command("retry-delivery")(deliveries.retry_delivery)
 app.add_typer(queue.app)
 app.add_typer(context.app)
 app.command("usage")(usage.usage)
+app.command("whoami")(security.whoami)
+app.command("audit")(security.audit)
 
 
 @app.command()

@@ -39,6 +39,17 @@ LabelsOption = Annotated[
         help="Only nodes with these labels: key=value, key!=value, key, !key; comma = and.",
     ),
 ]
+TokenOption = Annotated[
+    str | None,
+    typer.Option(metavar="TOKEN", help="Others on this machine can see it; better PODYARD_TOKEN."),
+]
+TokenFileOption = Annotated[
+    str | None, typer.Option(metavar="FILE", help="File that holds a token; PODYARD_TOKEN_FILE.")
+]
+CaFileOption = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Authority of the service's certificate; PODYARD_CA_FILE."),
+]
 JobArgument = Annotated[
     str, typer.Argument(metavar="JOB", help="NAME, or NAMESPACE/NAME.", show_default=False)
 ]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from client.access import NOTHING, Access
 from client.cli.output import Output
 from client.contexts import Context, load_contexts
 
@@ -30,6 +31,7 @@ class Globals:
     all_namespaces: bool = False
     output: Output | None = None
     labels: str | None = None
+    access: Access = NOTHING
 
     def with_later(self, later: "Globals") -> "Globals":
         """These, with those after the verb going first."""
@@ -39,6 +41,7 @@ class Globals:
             all_namespaces=later.all_namespaces or self.all_namespaces,
             output=later.output or self.output,
             labels=later.labels or self.labels,
+            access=self.access,
         )
 
 
@@ -77,6 +80,11 @@ class Session:
         """The namespace to list; None = all."""
         return None if self.options.all_namespaces else self.namespace
 
+    @property
+    def list_namespace_or_all(self) -> str | None:
+        """The namespace that was named, to look at; None = all, also where none was."""
+        return None if self.options.all_namespaces else self.given_namespace
+
     @cached_property
     def context(self) -> Context:
         """What was chosen with `yardctl context`; empty where nothing was."""
@@ -88,7 +96,9 @@ class Session:
 
         given = self.options.server or os.environ.get("PODYARD_SERVER")
         server = given or self.context.server or DEFAULT_SERVER
-        client = Client(server, token=os.environ.get("PODYARD_TOKEN") or None)
+        # What a context knows is for its own service, whatever else the command is sent to.
+        known = self.context.access if server == self.context.server else Access()
+        client = Client(server, access=self.options.access.or_of(os.environ).or_else(known))
         self.on_close(client.close)
         return client
 

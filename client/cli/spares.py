@@ -33,6 +33,8 @@ def spares(ctx: typer.Context, *, output: OutputOption = None, server: ServerOpt
         Column("DOMAIN", lambda pool: pool.get("domain")),
         Column("NODES", lambda pool: pool.get("nodes")),
         Column("WANTED", lambda pool: pool.get("wanted")),
+        Column("KEPT", lambda pool: pool.get("kept")),
+        Column("LENT", lambda pool: pool.get("lent")),
         Column("FREE", lambda pool: pool.get("free")),
         Column("NEED", lambda pool: pool.get("need")),
     ]
@@ -42,7 +44,8 @@ def spares(ctx: typer.Context, *, output: OutputOption = None, server: ServerOpt
     else:
         out("  none")
     claims = [claim for claim in session.client.claims() if claim.get("why") == "spare"]
-    out("\nKept for single jobs:")
+    lent = found.get("lent", 0)
+    out(f"\nKept for single jobs{f', {lent} of them lent' if lent else ''}:")
     if claims:
         columns = [c for c in claim_columns(of_all=True) if not c.wide]
         Table(columns, indent="  ").write(claims)

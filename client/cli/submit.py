@@ -111,7 +111,7 @@ def submit_document(session: Session, document: Document, *, is_dry: bool) -> Jo
     body = in_namespace(session, document)
     if is_dry:
         name = f"{body.get('namespace') or DEFAULT_NAMESPACE}/{body.get('name')}"
-        _write_verdict(session, f"job/{name}", session.client.dry_run(body))
+        write_verdict(session, f"job/{name}", session.client.dry_run(body))
         return None
     job = session.client.submit(body)
     if session.data_output is None:
@@ -132,7 +132,12 @@ def write_document(session: Session, value: object) -> None:
         write_object(value, session.data_output)
 
 
-def _write_verdict(session: Session, name: str, verdict: Verdict) -> None:
+def write_verdict(session: Session, name: str, verdict: Verdict) -> None:
+    """Write where a job would go, or why it would not.
+
+    Raises:
+        NeverFits: If it never would.
+    """
     when = when_of(verdict)
     if session.data_output is not None:
         write_document(session, verdict)

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 from datetime import datetime
 
-GREEN, YELLOW, RED, BOLD, DIM = "32", "33", "31", "1", "2"
+GREEN, YELLOW, RED, CYAN, BOLD, DIM = "32", "33", "31", "36", "1", "2"
 
 _STATE_COLOURS = {
     "running": GREEN,

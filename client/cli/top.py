@@ -12,7 +12,7 @@ from client.cli.options import OutputOption, ServerOption
 from client.cli.output import write_object
 from client.cli.session import Session, open_session
 from client.cli.table import Column, Table
-from client.cli.text import age, clean, coloured, count, out, until
+from client.cli.text import CYAN, YELLOW, age, clean, coloured, count, out, until
 from client.overview import Fits, LevelFill, Overview, QueueUse, Waits
 
 BAR_CELLS = 40
@@ -102,13 +102,24 @@ def summary(found: Overview, cells: int) -> Iterator[str]:
         yield f"Leader {ready}{behind}, last cycle {cycle_ms:.1f} ms"
 
 
-def bar(gpus: dict[str, int], cells: int) -> str:
-    """Used GPUs as `#`, those aside as `x`, free ones as `.`."""
+def _cells_of(gpus: dict[str, int], cells: int) -> tuple[int, int, int]:
+    """How many cells of a bar are used, free and aside."""
     total = max(gpus["total"], 1)
     used = round(cells * gpus["used"] / total)
     aside = min(cells - used, round(cells * gpus["aside"] / total))
-    free = cells - used - aside
-    return f"[{coloured('#' * used, 'cyan')}{'.' * free}{coloured('x' * aside, 'yellow')}]"
+    return used, cells - used - aside, aside
+
+
+def bar_text(gpus: dict[str, int], cells: int) -> str:
+    """Used GPUs as `#`, those aside as `x`, free ones as `.`."""
+    used, free, aside = _cells_of(gpus, cells)
+    return f"[{'#' * used}{'.' * free}{'x' * aside}]"
+
+
+def bar(gpus: dict[str, int], cells: int) -> str:
+    """The same in colours."""
+    used, free, aside = _cells_of(gpus, cells)
+    return f"[{coloured('#' * used, CYAN)}{'.' * free}{coloured('x' * aside, YELLOW)}]"
 
 
 def fits_columns(found: list[Fits]) -> list[Column[Fits]]:
@@ -133,11 +144,18 @@ def _room(row: Fits, level: str) -> str:
     return "0"
 
 
+def _longest(row: Waits) -> str:
+    """The gang that waits longest, of those whose names its reader may know."""
+    if row["job"] is None or row["since"] is None:
+        return "-"
+    return f"{row['job']} {age(row['since'])}"
+
+
 WAITS: list[Column[Waits]] = [
     Column("FOR", lambda row: row["reason"]),
     Column("GANGS", lambda row: row["gangs"]),
     Column("GPUS", lambda row: row["gpus"]),
-    Column("LONGEST", lambda row: f"{row['job']} {age(row['since'])}"),
+    Column("LONGEST", _longest),
     Column("MESSAGE", lambda row: row["message"][:90]),
 ]
 

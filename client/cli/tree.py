@@ -11,7 +11,7 @@ from client.cli.options import OutputOption, ServerOption
 from client.cli.output import write_object
 from client.cli.session import open_session
 from client.cli.table import Column, Table
-from client.cli.text import clean, note
+from client.cli.text import clean, count, note, out
 from client.shapes import Topology, TreeDomain
 
 BAR_CELLS = 10
@@ -65,6 +65,69 @@ def tree(
         Column("FREE NODES", lambda row: row.nodes_free),
     ]
     Table(columns).write(tree_rows(topology, depth))
+    room = list(room_rows(topology, depth))
+    if room:
+        out("\nRoom by level:")
+        Table(ROOM, indent="  ").write(room)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What is free at one level.
+
+    Attributes:
+        domains, empty: How many there are; of these, those without a GPU in use.
+        largest: The one with the most whole free nodes, and its free GPUs beside.
+    """
+
+    level: str
+    domains: int
+    empty: int
+    gpus: int
+    gpus_free: int
+    largest: TreeDomain
+
+
+def room_rows(topology: Topology, depth: int) -> Iterator[Room]:
+    """Free room of each level, outermost first; its largest block is what one gang could get."""
+    for level in (topology.get("levels") or [])[:depth]:
+        there = list(_of_level(topology.get("tree") or [], level))
+        if there:
+            yield Room(
+                level,
+                len(there),
+                sum(d.get("gpus_free", 0) == d.get("gpus", 0) > 0 for d in there),
+                sum(d.get("gpus", 0) for d in there),
+                sum(d.get("gpus_free", 0) for d in there),
+                max(there, key=lambda d: (d.get("nodes_free", 0), d.get("gpus_free", 0))),
+            )
+
+
+def _of_level(domains: Sequence[TreeDomain], level: str) -> Iterator[TreeDomain]:
+    for domain in domains:
+        if domain.get("level") == level and domain.get("name"):
+            yield domain
+        else:
+            yield from _of_level(domain.get("children") or [], level)
+
+
+def _largest(room: Room) -> str:
+    """`l3: 19 nodes, 152 GPUs`."""
+    block = room.largest
+    if not block.get("gpus_free"):
+        return "nothing free"
+    nodes, gpus = block.get("nodes_free", 0), block.get("gpus_free", 0)
+    return f"{block.get('name')}: {count(nodes, 'free node')}, {count(gpus, 'free GPU')}"
+
+
+ROOM: list[Column[Room]] = [
+    Column("LEVEL", lambda room: room.level),
+    Column("DOMAINS", lambda room: room.domains),
+    Column("EMPTY", lambda room: room.empty),
+    Column("FREE GPUS", lambda room: room.gpus_free),
+    Column("TAKEN", lambda room: bar(room.gpus - room.gpus_free, room.gpus)),
+    Column("LARGEST FREE BLOCK", _largest),
+]
 
 
 def _depth(levels: Sequence[str], level: str | None) -> int:

@@ -46,6 +46,7 @@ class Draft:
         self._claims: dict[JobId, dict[ClaimId, Claim]] = {}
         self._reserved: dict[JobId, None] = {}
         self._of_windows: dict[ClaimId, Claim] = {}
+        self._of_pools: dict[ClaimId, Claim] = {}
         self._new_claims: dict[ClaimId, Claim] = {}
         self._ended_claims: dict[ClaimId, None] = {}
         self._lifted: set[ClaimId] = set()
@@ -182,6 +183,10 @@ class Draft:
         """Claims of all maintenance windows."""
         return list(self._of_windows.values())
 
+    def claims_of_pools(self) -> list[Claim]:
+        """Claims of all pools of spare nodes."""
+        return list(self._of_pools.values())
+
     def keep(self, claims: Iterable[Claim]) -> None:
         """New claims, over GPUs that no other claim keeps."""
         for claim in claims:
@@ -209,7 +214,7 @@ class Draft:
             if claim.uid in self.world.claims:
                 self._ended_claims[claim.uid] = None
             if claim.job is None:
-                del self._of_windows[claim.uid]
+                del (self._of_pools if claim.why is ClaimWhy.POOL else self._of_windows)[claim.uid]
             else:
                 del self._claims[claim.job][claim.uid]
                 # A gang waits for one place at a time, with claims of one kind.
@@ -240,7 +245,8 @@ class Draft:
 
     def _learn(self, claim: Claim) -> None:
         if claim.job is None:
-            self._of_windows[claim.uid] = claim
+            of_kind = self._of_pools if claim.why is ClaimWhy.POOL else self._of_windows
+            of_kind[claim.uid] = claim
         else:
             self._claims.setdefault(claim.job, {})[claim.uid] = claim
             if claim.why is ClaimWhy.RESERVATION:

@@ -18,7 +18,8 @@ from scheduler.model.job import Role
 from scheduler.model.lifecycle import FINAL, POD_MOVES, JobState, PodState, Reason
 from scheduler.model.plan import Fact, FactKind, JobRecord, PodRecord
 from scheduler.policy import Policy
-from scheduler.recover.missing import lacks_of
+from scheduler.recover.beside import keeps_rules
+from scheduler.recover.missing import THERE, lacks_of
 
 WITH_A_PLACE = frozenset({JobState.BOUND, JobState.RUNNING, JobState.RECOVERING})
 """Gangs whose members start anew when they end."""
@@ -145,6 +146,10 @@ def _report(draft: Draft, job: JobRecord, fact: Fact, policy: Policy) -> None:
     if state not in POD_MOVES[pod.state]:
         return
     was_told_to = pod.state is PodState.TERMINATING
+    if pod.state is PodState.LOST and state is PodState.RUNNING and not _goes_on(draft, job, pod):
+        # Found again, but its gang has gone elsewhere, where it may not be beside the others.
+        draft.move_pod(pod, PodState.TERMINATING)
+        return
     draft.move_pod(pod, state, fact.exit_code)
     if state is PodState.RUNNING:
         _maybe_running(draft, job)
@@ -163,6 +168,12 @@ def _report(draft: Draft, job: JobRecord, fact: Fact, policy: Policy) -> None:
         has_left(draft, draft.jobs[job.uid])
         if draft.jobs[job.uid].state in LIVE_JOB:
             _maybe_succeeded(draft, draft.jobs[job.uid])
+
+
+def _goes_on(draft: Draft, job: JobRecord, pod: PodRecord) -> bool:
+    """Whether a lost member that is found again may be where it is beside those that are there."""
+    there = [p for p in draft.live_pods(job.uid) if p.state in THERE]
+    return keeps_rules(job.spec, pod, there, draft.world.topology)
 
 
 def _faulted(draft: Draft, job: JobRecord, fact: Fact) -> None:

@@ -6,12 +6,14 @@ from dataclasses import replace
 from scheduler.draft.book import Draft
 from scheduler.draft.charges import Charges
 from scheduler.draft.leaving import (
+    TOLD_TO_STOP,
     begin_leaving,
     begin_members_leaving,
     give_up_place,
     leaving_for,
     leaving_pods,
 )
+from scheduler.draft.lending import who_leaves
 from scheduler.draft.starts import claim_places
 from scheduler.model.claim import ClaimWhy
 from scheduler.model.ids import JobId
@@ -105,7 +107,7 @@ class Preemption:
             gpus += sum(p.gpu_mask.bit_count() for p in self._leaving_pods())
             for uid, units in self._found().items():
                 if self._draft.jobs[uid].spec.priority < priority:
-                    gpus += max(unit.gpus for unit in units)
+                    gpus += max((unit.gpus for unit in units), default=0)
             self._most[priority] = gpus
         return self._most[priority]
 
@@ -250,6 +252,20 @@ class Preemption:
         if chosen is None:
             self._in_vain[wish, spec.queue] = spec.priority
         return chosen
+
+    def call_back(self, job: JobRecord, pods: Iterable[PodRecord]) -> None:
+        """Make gangs leave the spares of a gang that needs them; it claims the place."""
+        draft, self._leaving = self._draft, None
+        why = "what it had borrowed is needed by the job that it is kept for"
+        for uid, leaving in who_leaves(draft, pods).items():
+            victim = draft.jobs[uid]
+            self._charges.leaves(victim, [p for p in leaving if p.state in TOLD_TO_STOP])
+            if len(leaving) < len(draft.live_pods(uid)):
+                begin_members_leaving(draft, victim, leaving, why, job.uid)
+            else:
+                begin_leaving(draft, victim, JobState.PENDING, why, for_job=job.uid, at_once=True)
+            if self._candidates is not None:
+                self._candidates.pop(uid, None)
 
     # -- taking -----------------------------------------------------------------------------------
 

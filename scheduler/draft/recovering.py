@@ -6,7 +6,9 @@ from dataclasses import replace
 from scheduler.backfill.words import moment
 from scheduler.draft.book import Draft
 from scheduler.draft.charges import Charges
+from scheduler.draft.finding import places_beside, whole_place
 from scheduler.draft.leaving import leave_now, leaving_for, withdraw
+from scheduler.draft.lending import borrowers_of
 from scheduler.draft.losing import settle_wound, state_of, wound_words
 from scheduler.draft.preempting import Preemption
 from scheduler.draft.restarts import begin_attempt, recovery_claim, started_anew
@@ -17,14 +19,11 @@ from scheduler.model.job import Rule, Scope
 from scheduler.model.lifecycle import JobState, PodState, Reason
 from scheduler.model.placement import Placement, PodPlace
 from scheduler.model.plan import JobRecord, PodRecord
-from scheduler.order.shares import Denied
 from scheduler.order.use import use_of_places
-from scheduler.place.search import place
 from scheduler.policy import Policy
 from scheduler.recover.breaker import Breaker
 from scheduler.recover.missing import Member, broken_parts, lacks_of
-from scheduler.recover.pool import pool_open
-from scheduler.recover.replace import Former, find_places, spec_of_lost
+from scheduler.recover.replace import Former, spec_of_lost
 
 OWN_TRIED = 64
 """Members above the minimum that are asked, one more each time, to make way for the others."""
@@ -64,10 +63,13 @@ class Recovery:
             if self.start_again(job):
                 return
             job = draft.set(draft.jobs[job.uid], reason=None)
+        wound = wound_of(draft, job)
         if job.not_before_s is not None and job.not_before_s > draft.now_s:
             draft.wake_at(job.not_before_s)
+            if wound.lost and job.hold_until_s is not None and job.hold_until_s <= draft.now_s:
+                # Others have its place, and its limit is sooner than its restart.
+                self._hold_on(wound, None)
             return
-        wound = wound_of(draft, job)
         if not wound.lost:
             settle_wound(draft, job)
             return
@@ -95,11 +97,46 @@ class Recovery:
         found = self.places_for(wound.job, wound.kept, wound.lost)
         if isinstance(found, Rule):
             return found
+        spares = self._draft.claims_of(wound.job.uid, ClaimWhy.SPARE)
+        if self._from_borrowers(wound, found, spares):
+            return True
         if found is None:
+            pools = self._draft.claims_of_pools()
+            if pools and self._from_borrowers(wound, None, [*spares, *pools]):
+                return True
             return self._from_own(wound) or self._from_others(wound)
         if self._is_denied(wound, found):
             return False
         self._take(wound, found)
+        return True
+
+    def _from_borrowers(
+        self, wound: Wound, found: list[PodPlace] | None, spares: list[Claim]
+    ) -> bool:
+        """Call back spares that are lent, if that helps more than what is free."""
+        draft, job, nodes = self._draft, wound.job, self._world.topology.nodes
+        kept = {claim.node for claim in spares}
+
+        def of_spares(places: Iterable[PodPlace]) -> int:
+            return sum(nodes[place_.node_index].name in kept for place_ in places)
+
+        lent = borrowers_of(draft, spares)
+        if not lent or (found is not None and of_spares(found) == len(found)):
+            return False
+        places = self.places_for(job, wound.kept, wound.lost, lent)
+        if not isinstance(places, list) or self._is_denied(wound, places):
+            return False
+        if found is not None and of_spares(places) <= of_spares(found):
+            return False
+        taken: dict[str, int] = {}
+        for place_ in places:
+            name = nodes[place_.node_index].name
+            taken[name] = taken.get(name, 0) | place_.gpu_mask
+        back = [pod for pod in lent if taken.get(pod.node, 0) & pod.gpu_mask]
+        self._preemption.call_back(job, back)
+        self._keep(job, [self._record(job, place_, wound.lost) for place_ in places])
+        said = wound_words(draft, job, wound.lacks)
+        self._say(job, f"{said}; has its spares for the others when those who use them have left")
         return True
 
     def _from_own(self, wound: Wound) -> bool:
@@ -175,28 +212,10 @@ class Recovery:
         job: JobRecord,
         kept: Iterable[PodRecord],
         lost: dict[Member, PodRecord | None],
+        leaving: Iterable[PodRecord] = (),
     ) -> list[PodPlace] | Rule | None:
-        """Places for members beside those that stay; the trial is left as it was."""
-        world, draft = self._world, self._draft
-        index = world.topology.node_index
-        here = {(p.role, p.index): index[p.node] for p in kept if p.node in index}
-        former = {
-            member: Former() if pod is None else Former(index.get(pod.node), pod.gpu_mask)
-            for member, pod in lost.items()
-        }
-        spares = draft.claims_of(job.uid, ClaimWhy.SPARE)
-        draft.lift(spares)
-        mark = world.trial.mark()
-        try:
-            for pod in lost.values():
-                if pod is not None and pod.is_live and pod.node in index:
-                    world.trial.release(world.held_by(pod))
-            nodes = [index[c.node] for c in spares if c.node in index]
-            with pool_open(world.table, self._pool):
-                return find_places(world.trial, job.spec, here, former, job.gpus_per_pod, nodes)
-        finally:
-            world.trial.roll_back(mark)
-            draft.bar(spares)
+        """Places for members beside those that stay, `leaving` pods of others making way."""
+        return places_beside(self._draft, self._pool, job, kept, lost, leaving)
 
     def _take(self, wound: Wound, places: list[PodPlace]) -> None:
         """Members start anew at these places, or as soon as they have stopped where they were."""
@@ -217,7 +236,9 @@ class Recovery:
         self.restart(job, sorted([*stay, *pods], key=lambda p: (p.role, p.index)))
         message = anew_words(wound, pods)
         job = begin_attempt(draft, draft.jobs[job.uid], message, whole=wound.is_whole)
-        state = state_of(draft, job)
+        # From the line a gang is bound first, though members that were done may be all it needs.
+        is_in_line = wound.job.state is JobState.PENDING
+        state = JobState.BOUND if is_in_line else state_of(draft, job)
         draft.set(job, state=state, message=message if state is JobState.BOUND else "")
 
     def restart(self, job: JobRecord, pods: Iterable[PodRecord]) -> None:
@@ -228,6 +249,16 @@ class Recovery:
         self._charges.remove(job, self._charges.use_of(*live))
         self._charges.add(job, self._charges.use_of(*new))
         self._draft.restart(job, new)
+
+    def give_up_lost(self, job: JobRecord, new: Iterable[PodRecord]) -> None:
+        """Lost members give up the places, on nodes that are there again, that others get."""
+        pods = list(new)
+        for pod in self._draft.live_pods(job.uid):
+            if pod.state is PodState.LOST and any(
+                other.node == pod.node and other.gpu_mask & pod.gpu_mask and other.uid != pod.uid
+                for other in pods
+            ):
+                self._draft.move_pod(pod, PodState.STOPPED)
 
     def end_wait(self, job: JobRecord) -> JobRecord:
         """A member above the minimum has waited long enough after its crash: it may come back."""
@@ -296,8 +327,9 @@ class Recovery:
         return pod if before is None else replace(pod, first_rank=before.first_rank)
 
     def _give_up_spares(self, job: JobRecord, pods: Iterable[PodRecord]) -> None:
-        """Spares that become places are spares no more."""
+        """Spares that become places are spares no more; nor are nodes of pools."""
         nodes = {pod.node for pod in pods}
+        self._draft.let_go([c for c in self._draft.claims_of_pools() if c.node in nodes])
         spares = self._draft.claims_of(job.uid, ClaimWhy.SPARE)
         used = [c for c in spares if c.node in nodes]
         self._charges.remove(job, self._charges.use_of_claims(used))
@@ -404,27 +436,8 @@ class Recovery:
         return True
 
     def whole_place(self, job: JobRecord) -> Placement | None:
-        """Where the gang fits as a whole, its own GPUs counted as free; the trial is left alone."""
-        world, draft = self._world, self._draft
-        spares = draft.claims_of(job.uid, ClaimWhy.SPARE)
-        live = draft.live_pods(job.uid)
-        own = self._charges.use_of(*live)
-        draft.lift(spares)
-        mark = world.trial.mark()
-        self._charges.remove(job, own)
-        try:
-            for pod in live:
-                if pod.node in world.topology.node_index:
-                    world.trial.release(world.held_by(pod))
-            spec = self._charges.now.within(job)
-            if isinstance(spec, Denied):
-                return None
-            found = place(world.trial, spec)
-            return found if isinstance(found, Placement) else None
-        finally:
-            self._charges.add(job, own)
-            world.trial.roll_back(mark)
-            draft.bar(spares)
+        """Where the gang fits as a whole."""
+        return whole_place(self._draft, self._charges, job)
 
     def _stop_all(self, job: JobRecord) -> bool:
         """Tell all its pods to stop: without the lost ones the gang is broken; whether any does."""

@@ -7,6 +7,8 @@ from scheduler.model.ids import ClaimId, NodeId
 from scheduler.model.lifecycle import JobState
 from scheduler.model.plan import JobRecord
 from scheduler.model.resources import full_mask
+from scheduler.policy import Policy
+from scheduler.recover.pool import pool_changes
 from scheduler.recover.spares import free_node_near
 
 KEEPS = LIVE_JOB | {JobState.RECOVERING}
@@ -27,6 +29,18 @@ def settle_spares(draft: Draft) -> None:
         useless = [c for c in claims if c.node not in index or aside[index[c.node]] is not None]
         good = [c for c in claims if c not in useless]
         draft.let_go([*useless, *good[job.spec.spares :]])
+
+
+def settle_pools(draft: Draft, policy: Policy) -> None:
+    """Have each domain keep as many nodes for gangs in recovery as the policy wants."""
+    world, known = draft.world, draft.claims_of_pools()
+    if not known and not policy.spare_pool:
+        return
+    windows = (window for window in world.windows.values() if window.ends_s > draft.now_s)
+    barred = {node for window in windows for node in window.nodes}
+    new, gone = pool_changes(world.table, policy.spare_pool, known, barred)
+    draft.let_go(gone)
+    draft.keep(new)
 
 
 def keep_spares(draft: Draft, charges: Charges) -> None:

@@ -38,7 +38,7 @@ from scheduler.order.shares import shares_of
 from scheduler.place.admit import never_fits_in
 from scheduler.place.search import place
 from scheduler.policy import Policy
-from scheduler.recover.pool import pool_kept
+from scheduler.recover.pool import bare_nodes, pool_kept
 
 _ASKED_ANEW = frozenset(
     {None, Reason.ROOM, Reason.RULE, Reason.LIMIT, Reason.CLOSED, Reason.RESERVATION}
@@ -94,7 +94,7 @@ def _ask(
 ) -> Placement | Answer:
     with claims_that_bind(world, job, now_s):
         denied = denial(world, job.spec)
-        with pool_kept(world.table, policy.spare_pool):
+        with pool_kept(world.table, bare_nodes(world.table, world.claims.values())):
             found = denied.verdict() if denied is not None else place(world.trial, job.spec)
         if isinstance(found, Placement):
             return found

@@ -18,6 +18,8 @@ class ClaimWhy(StrEnum):
     """Where the rest of a gang in recovery stays, or its lost members will go."""
     SPARE = "spare"
     """A node kept for a gang's recovery."""
+    POOL = "pool"
+    """A node kept in a domain for whichever gang in recovery needs it."""
     MAINTENANCE = "maintenance"
     """A window in which people work on the node."""
 
@@ -27,13 +29,15 @@ class Claim:
     """GPUs of one node kept from `starts_s` on.
 
     No two claims share a GPU at one time; the schema refuses it. A claim may share GPUs with
-    bindings that leave before they are needed.
+    bindings that leave before they are needed; one for a spare or a pool also with those of gangs
+    that can be made to leave at once.
 
     Attributes:
         uid: Of a member: the pod's uid; of a spare `<job>-spare-<number>`; of a window
-            `window-<name>-<node>`.
-        job: Whose it is; None for a maintenance window.
-        window: Name of the maintenance window; "" for a gang's claim.
+            `window-<name>-<node>`; of a pool `pool-<node>`.
+        job: Whose it is; None for a maintenance window and for a pool.
+        window: Name of the maintenance window, or of the domain that a pool is of, as in
+            `leaf/l1`; "" for a gang's claim.
         gpu_mask: Bit i = GPU i of the node; may be 0 for a member without GPUs.
         starts_s: Unix seconds from when the GPUs must be free; 0 = now.
         until_s: When the claim ends by itself; None = with its cause.

@@ -75,6 +75,7 @@ class NodeStanding:
         faults: Open ones, oldest first.
         lemon: It has far more faults than its like; large gangs keep off it.
         quarantined_until_s: Unix seconds until when it is kept out of use, for failing too often.
+        mismatch: Its books contradict each other, in words; it takes nothing new until they agree.
         silent_s: For how long its agent had not been heard when this was written; for people.
     """
 
@@ -90,6 +91,7 @@ class NodeStanding:
     lemon: bool = False
     quarantined_until_s: float | None = None
     silent_s: float = 0.0
+    mismatch: str = ""
 
     @property
     def is_gone(self) -> bool:
@@ -107,7 +109,7 @@ PLAIN = NodeStanding()
 def aside_of(standing: NodeStanding, now_s: float) -> str | None:
     """Why a node takes no new pods at `now_s` (Unix seconds); None when it does.
 
-    The machine's health comes first, then what people want, then quarantine.
+    The machine's health comes first, then what people want, then its books, then quarantine.
     """
     if standing.health is not Health.HEALTHY:
         return standing.health.value
@@ -115,6 +117,8 @@ def aside_of(standing: NodeStanding, now_s: float) -> str | None:
         return "draining"
     if standing.cordoned:
         return "cordoned"
+    if standing.mismatch:
+        return "mismatch"
     until_s = standing.quarantined_until_s
     return "quarantined" if until_s is not None and until_s > now_s else None
 
@@ -127,4 +131,6 @@ def standing_of_word(aside: str | None) -> NodeStanding:
         return NodeStanding(health=Health(aside))
     if aside == "draining":
         return NodeStanding(drain=Drain())
+    if aside == "mismatch":
+        return NodeStanding(mismatch=aside)
     return NodeStanding(cordoned=True, why="" if aside == "cordoned" else aside)

@@ -6,6 +6,7 @@ cannot hear than so many machines, and moving everything at once would make it w
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import floor
 
 from scheduler.model.standing import NodeStanding
 from scheduler.policy import Policy
@@ -18,13 +19,15 @@ class Breaker:
     Attributes:
         failing: Nodes that failed within the window.
         nodes: Nodes in all.
-        closes_s: Unix seconds from when the oldest of the failures counts no more; None = no
-            failure counts.
+        since_s: While it is open, Unix seconds of the failure that was one too many.
+        closes_s: While it is open, Unix seconds from when so many of the failures count no more
+            that it closes by itself.
     """
 
     failing: int
     nodes: int
     is_tripped: bool
+    since_s: float | None = None
     closes_s: float | None = None
 
     @property
@@ -44,7 +47,9 @@ def breaker_of(gone: Iterable[NodeStanding], nodes: int, policy: Policy, now_s: 
         now_s: Unix seconds.
     """
     after_s = max(now_s - policy.breaker_window_s, policy.breaker_reset_s)
-    recent = [standing.since_s for standing in gone if standing.since_s > after_s]
-    is_tripped = bool(recent) and len(recent) > policy.breaker_share * nodes
-    closes_s = min(recent) + policy.breaker_window_s if recent else None
-    return Breaker(len(recent), nodes, is_tripped, closes_s)
+    recent = sorted(standing.since_s for standing in gone if standing.since_s > after_s)
+    allowed = floor(policy.breaker_share * nodes)
+    if len(recent) <= allowed:
+        return Breaker(len(recent), nodes, is_tripped=False)
+    closes_s = recent[len(recent) - allowed - 1] + policy.breaker_window_s
+    return Breaker(len(recent), nodes, True, recent[allowed], closes_s)

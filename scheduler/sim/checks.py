@@ -28,6 +28,9 @@ HOLDING = frozenset({JobState.BOUND, JobState.RUNNING})
 
 _RUNS = frozenset({PodState.BOUND, PodState.RUNNING, PodState.TERMINATING})
 
+_PROMISED = frozenset({ClaimWhy.PREEMPTION, ClaimWhy.RECOVERY})
+"""Claims with which a gang has its place already, and is charged for it."""
+
 HOLDS_NOTHING = frozenset({JobState.PENDING, JobState.RESERVED, JobState.SUSPENDED})
 
 
@@ -57,10 +60,10 @@ class _Before:
         old = self.pods.get(pod.uid)
         return old is not None and old.is_live
 
-    def waiting_for_victims(self) -> set[JobId]:
+    def promised(self) -> set[JobId]:
         """Gangs that were given their place when the eviction of others was decided."""
         claims = self.claims.values()
-        return {c.job for c in claims if c.job is not None and c.why is ClaimWhy.PREEMPTION}
+        return {c.job for c in claims if c.job is not None and c.why in _PROMISED}
 
 
 class Checks:
@@ -114,15 +117,15 @@ class Checks:
             _recovery_ends(world, now_s)
         _claims_hold(world)
         bound = {pod.job for pod in plan.pods}
+        _rules_hold(world, sorted(bound | _moved_to_run(world, plan)))
         if bound:
             if self._stops:
                 _restarts(world, plan, before.pods)
             _new_pods(world, plan, before, now_s)
-            _rules_hold(world, sorted(bound))
             # Who was promised a place under an older limit gets it.
             # Who starts anew takes no more than it held.
             more = {p.job for p in plan.pods if not before.held(p)}
-            _limits_hold(world, (bound & more) - before.waiting_for_victims())
+            _limits_hold(world, (bound & more) - before.promised())
 
     def ended(self, job: JobRecord, state: JobState, now_s: float) -> None:
         if job.uid in self._ended:
@@ -323,6 +326,10 @@ def _leaves_for_itself(world: World, plan: Plan, pod: PodRecord, move: JobMove |
     if move is not None and move.state in {JobState.RECOVERING, JobState.EVICTING}:
         return True
     mine = world.pods.get(pod.job, {}).values()
+    told = {m.uid for m in plan.pod_moves if m.state is PodState.TERMINATING}
+    if any(p.uid in told and p.node in world.draining for p in mine):
+        # The rest of a part stops with the member that a drain takes from it.
+        return True
     if any(m.state not in _RUNS for m in plan.pod_moves if m.uid in world.pods.get(pod.job, {})):
         return True
     return pod.node in world.draining or any(p.state not in _RUNS for p in mine)
@@ -364,7 +371,12 @@ def _new_pods(world: World, plan: Plan, before: _Before, now_s: float) -> None:
         for claim in () if is_there else by_node.get(pod.node, ()):
             if not claim.gpu_mask & pod.gpu_mask or _goes_before(world, pod.job, claim):
                 continue
-            duration_s = world.jobs[pod.job].spec.duration_s
+            spec = world.jobs[pod.job].spec
+            is_spare = claim.why in {ClaimWhy.SPARE, ClaimWhy.POOL}
+            if is_spare and spec.preemptible and spec.grace_s is None:
+                # Lent, until the gang that it is kept for needs it.
+                continue
+            duration_s = spec.duration_s
             if duration_s is None or now_s + duration_s > claim.starts_s + 1e-6:
                 raise BrokenPromise(
                     9, f"pod '{pod.uid}' is new on GPUs kept by '{claim.uid}' beyond its start"
@@ -381,12 +393,20 @@ def _goes_before(world: World, job: JobId, claim: Claim) -> bool:
     return world.jobs[job].spec.priority >= world.jobs[claim.job].spec.priority
 
 
+def _moved_to_run(world: World, plan: Plan) -> set[JobId]:
+    """Gangs members of which run from now on: they started, or were lost and are found again."""
+    run = {move.uid for move in plan.pod_moves if move.state is PodState.RUNNING}
+    return {job for job, pods in world.pods.items() if not run.isdisjoint(pods)} if run else set()
+
+
 def _rules_hold(world: World, jobs: Iterable[JobId]) -> None:
     for uid in jobs:
         job = world.jobs[uid]
         if job.state not in HOLDING:
             continue
-        for rule in broken_required(job.spec, world.live_pods(uid), world.topology):
+        # Lost ones are members again only if they are found where the rules let them be.
+        there = [pod for pod in world.live_pods(uid) if pod.state is not PodState.LOST]
+        for rule in broken_required(job.spec, there, world.topology):
             raise BrokenPromise(
                 0, f"job '{uid}' was placed, but '{rule.group}' is not within '{rule.within}'"
             )

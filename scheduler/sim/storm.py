@@ -89,6 +89,7 @@ def storm(topology: Topology, seed: int, jobs: int, *, decide: Decide = run_cycl
         breaker_share=chance.choice([0.2, 1.0]),
     )
     policy = replace(policy, **_turns(seed))  # type: ignore[arg-type]  # floats by name
+    policy = replace(policy, spare_pool=_pools(topology, seed))
     engine = Engine(world, policy, decide=decide, observers=[checks])
     drawn = [_job(topology, chance) for _ in range(jobs)]
     meek = random.Random(f"meek-{seed}")
@@ -118,6 +119,13 @@ def _turns(seed: int) -> dict[str, float]:
         "reserve_after_run_times": after,
         "start_by_run_times": after + chance.choice([0.0, 1.0, 2.0]),
     }
+
+
+def _pools(topology: Topology, seed: int) -> dict[str, int]:
+    """Nodes kept for gangs in recovery: in every second storm, in each domain above the nodes."""
+    chance = random.Random(f"pools-{seed}")
+    level = chance.choice(topology.level_names[:-1] or topology.level_names)
+    return chance.choice([{}, {level: 1}])
 
 
 # -- jobs -----------------------------------------------------------------------------------------

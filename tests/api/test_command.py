@@ -137,7 +137,12 @@ def test_serve_does_not_migrate_postgresql_unasked(empty_database_url: str) -> N
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--host", "0.0.0.0"), "there are no tokens yet: listen on 127.0.0.1, or say --insecure"),
+        (("--host", "0.0.0.0"), "there are no tokens yet: make a token with `podyard token create"),
+        (("--host", "0.0.0.0", "--auth", "off"), "other machines and auth is off"),
+        (("--auth", "maybe"), "auth: "),
+        (("--tls-cert", __file__, "--tls-key", __file__), "cannot be used for TLS"),
+        (("--tls-client-ca", __file__), "tls_client_ca is of use with tls_cert and tls_key"),
+        (("--oidc-issuer", "https://x.example"), "oidc_issuer needs oidc_audience"),
         (("--host", "192.0.2.1", "--insecure"), "cannot listen on 192.0.2.1:0"),
         (("--tls-cert", "/none.pem"), "'/none.pem' for TLS does not exist"),
         (("--tls-cert", __file__), "needs both a certificate and a key"),

@@ -42,6 +42,8 @@ class Lab:
                     self.client.cancel(job["namespace"], job["name"])
             until(lambda: not self.alive())
         finally:
+            # Shown with a test that failed: programs of their own tell nobody else why.
+            sys.stdout.write(self.log("service")[-4_000:])
             for process in [*self.agents, self.service]:
                 process.terminate()
                 process.wait()

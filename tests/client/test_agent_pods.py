@@ -62,6 +62,19 @@ def test_ended_pod_is_told_once(host: Host) -> None:
     assert host.log("0.err") == ""
 
 
+def test_end_is_told_again_to_a_service_that_knows_nothing_of_it_any_more(host: Host) -> None:
+    """Its database was put back from a copy made while the pod ran."""
+    pod = make_pod("true")
+    host.run(pod)
+    until(lambda: host.word() == ("succeeded", 0))
+    host.pods.heard(host.pods.states(), [])
+    assert host.pods.states() == []
+    host.pods.heard([], [{**pod, "launch": None}])
+    assert host.word() == ("succeeded", 0)
+    host.pods.heard(host.pods.states(), [])
+    assert host.pods.states() == []
+
+
 def test_pod_that_is_not_desired_stops_gracefully(host: Host) -> None:
     host.run(
         make_pod("sh", "-c", "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.05; done")
@@ -70,6 +83,18 @@ def test_pod_that_is_not_desired_stops_gracefully(host: Host) -> None:
     host.pods.heard(host.pods.states(), [])
     until(lambda: host.state() == "stopped")
     assert host.log() == "up\nbye\n"
+
+
+def test_pod_that_never_came_is_told_to_have_stopped_until_that_was_heard(host: Host) -> None:
+    host.run(make_pod("sleep", "60"))
+    (told,) = host.pods.states()
+    known = (str(told["uid"]), int(str(told["attempt"])))
+    host.pods.heard([told], [make_pod("sleep", "60")], [("never", 2), known])
+    never = {"uid": "never", "attempt": 2, "state": "stopped"}
+    assert [word for word in host.pods.states() if word["uid"] == "never"] == [never]
+    assert len(host.pods.states()) == 2
+    host.pods.heard(host.pods.states(), [make_pod("sleep", "60")], [])
+    assert len(host.pods.states()) == 1
 
 
 def test_pod_that_does_not_listen_is_stopped_hard(host: Host) -> None:

@@ -182,8 +182,9 @@ def test_open_faults_are_listed(server: FakeServer, yardctl: Yardctl) -> None:
     assert lines[1][:5] == ["81", "n001", "xid_79", "replace", "3"]
     assert server.requests[0].query["open"] == "true"
     yardctl("faults", "list", "--all", "--code", "xid_79")
-    assert "open" not in server.requests[1].query
-    assert server.requests[1].query["code"] == "xid_79"
+    again = server.asked("GET", "/v1/faults")[1]
+    assert "open" not in again.query
+    assert again.query["code"] == "xid_79"
     found = json.loads(yardctl("faults", "list", "-o", "json").stdout)
     assert found["items"] == [FAULT]
     assert yardctl("faults", "list", "-o", "name").stdout == "fault/n001/81\n"
@@ -264,6 +265,7 @@ def test_spares_show_the_need_and_what_is_kept(server: FakeServer, yardctl: Yard
         "claimed": 1,
         "levels": [{"level": "leaf", "domains": 64, "nodes": 32, "need": 1}],
         "pools": [],
+        "lent": 1,
         "revision": 9,
     }
     server.replies["GET", "/v1/spares"] = Answer(found)
@@ -289,3 +291,63 @@ def test_breaker_is_reset(server: FakeServer, yardctl: Yardctl) -> None:
     server.replies["POST", "/v1/scheduler/breaker/reset"] = answer
     result = yardctl("faults", "reset-breaker")
     assert result.stdout == "failures count from 2026-06-01T12:00:00.000Z on\n"
+
+
+@pytest.fixture
+def _terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drain, "is_terminal", lambda: True)
+
+
+def _plan_or_drain(request: Request) -> Answer:
+    return Answer(drained("n001", pods=2, dry_run="dry_run" in request.query))
+
+
+@pytest.mark.usefixtures("_terminal")
+def test_on_a_terminal_a_drain_is_shown_and_asked_for_first(
+    server: FakeServer, yardctl: Yardctl
+) -> None:
+    server.replies["POST", "/v1/nodes/n001/drain"] = _plan_or_drain
+    server.replies["GET", "/v1/nodes/n001"] = Answer(node(pods=0))
+    result = yardctl("drain", "n001", stdin="y\n")
+    assert result.exit_code == 0, result.output
+    assert [r.query for r in server.asked("POST", "/v1/nodes/n001/drain")] == [
+        {"dry_run": "true"},
+        {},
+    ]
+    lines = result.stdout.splitlines()
+    assert lines[0] == "n001 would be drained"
+    assert "Nothing was changed." not in lines
+    assert lines[-2:] == ["n001 draining", "1 node empty"]
+    assert "Drain 1 node with 2 pods?" in result.stderr
+    assert "undo: yardctl undrain n001" in result.stderr
+
+
+@pytest.mark.usefixtures("_terminal")
+@pytest.mark.parametrize("answer", ["n\n", "\n"])
+def test_a_drain_that_is_not_agreed_to_changes_nothing(
+    server: FakeServer, yardctl: Yardctl, answer: str
+) -> None:
+    server.replies["POST", "/v1/nodes/n001/drain"] = _plan_or_drain
+    result = yardctl("drain", "n001", stdin=answer)
+    assert result.exit_code == 1
+    assert "nothing was changed" in result.stderr
+    assert [r.query for r in server.requests] == [{"dry_run": "true"}]
+
+
+@pytest.mark.usefixtures("_terminal")
+def test_yes_asks_nobody(server: FakeServer, yardctl: Yardctl) -> None:
+    server.replies["POST", "/v1/nodes/n001/drain"] = _plan_or_drain
+    result = yardctl("drain", "n001", "--yes", "--no-wait")
+    assert result.exit_code == 0
+    assert [r.query for r in server.requests] == [{}]
+
+
+@pytest.mark.usefixtures("_terminal")
+def test_a_node_that_is_not_there_is_told_before_anything_is_drained(
+    server: FakeServer, yardctl: Yardctl
+) -> None:
+    server.replies["POST", "/v1/nodes/n001/drain"] = _plan_or_drain
+    result = yardctl("drain", "n001", "n002", stdin="y\n")
+    assert result.exit_code == 1
+    assert "/v1/nodes/n002/drain" in result.stderr
+    assert all(r.query == {"dry_run": "true"} for r in server.requests)

@@ -41,6 +41,14 @@ def test_hollow_pod_takes_its_time_to_stop() -> None:
     assert states(node) == [("stopped", None)]
 
 
+def test_hollow_pod_that_never_came_is_told_to_have_stopped() -> None:
+    node = HollowNode("h1", Script(run_s=100))
+    node.heard([], 0, [{"uid": "u--0", "attempt": 1}])
+    assert states(node) == [("stopped", None)]
+    node.heard([], 1)
+    assert states(node) == []
+
+
 def test_script_gives_a_job_its_run_time_and_exit_code() -> None:
     node = HollowNode("h1", Script(jobs={"default/train": {"run_s": 1, "exit_code": 3}}))
     node.heard([WANTED], 0)

@@ -3,9 +3,9 @@
 import threading
 from dataclasses import dataclass, field
 from random import Random
+from typing import Protocol
 
 from tests.checks import FINAL, Seen
-from tests.crash.service import Service
 
 UNANSWERED = 5
 """Submissions without an answer, after which no new ones are made."""
@@ -30,16 +30,26 @@ class Tally:
     impatient: int = 0
 
 
+class Answers(Protocol):
+    """Whoever answers requests: one service, or several behind one address."""
+
+    def call(
+        self, method: str, path: str, body: object = None, **headers: str
+    ) -> tuple[int, dict[str, object]]: ...
+
+
 class Caller:
     """One thread of requests, each decided by chance from a seed.
 
     Attributes:
+        pause_s: After each answer.
         seen: What the service has acknowledged.
         ended: Names of jobs that it was asked to end, whether or not there was an answer.
     """
 
-    def __init__(self, service: Service, name: str, seed: int) -> None:
+    def __init__(self, service: Answers, name: str, seed: int) -> None:
         self.service = service
+        self.pause_s = 0.02
         self.seen = Seen()
         self.tally = Tally()
         self.ended: set[str] = set()
@@ -64,6 +74,11 @@ class Caller:
         if self._failure is not None:
             raise self._failure
 
+    @property
+    def unanswered(self) -> int:
+        """Submissions that had no answer yet."""
+        return len(self._unanswered)
+
     def ask_again(self) -> None:
         """Repeat every submission that had no answer, under its key."""
         for key, body in list(self._unanswered.items()):
@@ -72,11 +87,11 @@ class Caller:
     def _run(self) -> None:
         try:
             while not self._ends.is_set():
-                self._act()
+                self.act()
         except BaseException as error:
             self._failure = error
 
-    def _act(self) -> None:
+    def act(self) -> None:
         chance = self._chance.random()
         if len(self._unanswered) > UNANSWERED:
             self.ask_again()
@@ -169,7 +184,7 @@ class Caller:
         self.tally.statuses[status] = self.tally.statuses.get(status, 0) + 1
         self.tally.impatient += status == 503 and "retry_after" not in found
         if not 0 < status < 500:
-            self._ends.wait(0.02)
+            self._ends.wait(self.pause_s)
         return status, found
 
 

@@ -9,7 +9,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -17,26 +18,51 @@ from typing import Self
 READY_S = 60.0
 
 
-class Service:
-    """`podyard serve` in a process, begun by a warm one so that it is up in a moment.
+class Warm:
+    """A process that begins commands with the imports behind them; see `warm.py`."""
 
-    Args:
-        log: Its standard error, all rounds one after the other.
-    """
-
-    def __init__(self, database_url: str, log: Path) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port: int = probe.getsockname()[1]
-        self._url = database_url
+    def __init__(self, log: Path) -> None:
         self._log = log.open("ab")
-        self._process = 0
-        self._warm = subprocess.Popen(
+        self._process = subprocess.Popen(
             [sys.executable, "-W", "ignore", "-m", "tests.crash.warm"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
         )
+
+    def begin(self, arguments: Sequence[str]) -> int:
+        """The process id of a command."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(arguments).encode() + b"\n")
+        self._process.stdin.flush()
+        return int(self._process.stdout.readline())
+
+    def close(self) -> None:
+        self._process.communicate()
+        self._log.close()
+
+
+class Service:
+    """`podyard serve` in a process, begun by a warm one so that it is up in a moment.
+
+    Args:
+        log: Its standard error, all rounds one after the other.
+        patience_s: Longest wait for an answer.
+        warm: What begins it, if others share that; its own by default.
+    """
+
+    def __init__(
+        self, database_url: str, log: Path, *, patience_s: float = 20.0, warm: Warm | None = None
+    ) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port: int = probe.getsockname()[1]
+        self._url = database_url
+        self._patience_s = patience_s
+        self._process = 0
+        self._owns_warm = warm is None
+        self._warm = warm or Warm(log)
 
     def __enter__(self) -> Self:
         return self
@@ -48,23 +74,25 @@ class Service:
         trace: TracebackType | None,
     ) -> None:
         self.kill()
-        self._warm.communicate()
-        self._log.close()
+        if self._owns_warm:
+            self._warm.close()
+
+    @property
+    def process(self) -> int:
+        """Its process id; 0 while there is none."""
+        return self._process
 
     def start(self) -> None:
         """Begin; returns at once."""
         arguments = ["serve", "--port", str(self.port), "--database-url", self._url]
-        assert self._warm.stdin is not None
-        assert self._warm.stdout is not None
-        self._warm.stdin.write(json.dumps([*arguments, "--log-format", "json"]).encode() + b"\n")
-        self._warm.stdin.flush()
-        self._process = int(self._warm.stdout.readline())
+        self._process = self._warm.begin([*arguments, "--log-format", "json"])
 
     def kill(self) -> None:
         """SIGKILL; returns when the process is gone."""
         if not self._process:
             return
-        os.kill(self._process, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it may have ended by itself
+            os.kill(self._process, signal.SIGKILL)
         until(lambda: not is_alive(self._process), "the process is gone")
         self._process = 0
 
@@ -75,7 +103,7 @@ class Service:
         self, method: str, path: str, body: object = None, **headers: str
     ) -> tuple[int, dict[str, object]]:
         """Status and JSON of one request; status 0 where there was no answer."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=self._patience_s)
         data = None if body is None else json.dumps(body).encode()
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         try:

@@ -159,6 +159,7 @@ def test_older_database_is_refused_with_what_to_do(
 
 def test_database_of_a_newer_schema_is_refused(database_url: str) -> None:
     _execute(database_url, "UPDATE alembic_version SET version_num = '2999_01_01_0000'")
+    _execute(database_url, "UPDATE meta SET value = '2999_01_01_0000' WHERE key = 'serves'")
     for attempt in (open_database, migrate):
         with pytest.raises(SchemaError, match=r"2999_01_01_0000.*use a newer podyard"):
             attempt(database_url)

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import repeat
 from pathlib import Path
 
-from scheduler.errors import SchedulerError
+from scheduler.errors import InvariantError, SchedulerError
 from scheduler.sim.storm import storm
 from tests.simulation.clusters import cluster_of
 
@@ -66,7 +66,7 @@ def blow(seed: int, source: str, jobs: int = JOBS) -> Blown:
         found.checks.finished(found.engine.world)
         if found.engine.world.jobs:
             broken = f"{len(found.engine.world.jobs)} jobs never ended"
-    except SchedulerError as error:
+    except (InvariantError, SchedulerError) as error:
         broken = f"{type(error).__name__}: {error}"
     stats = found.engine.stats
     return Blown(

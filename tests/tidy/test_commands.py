@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,15 +16,32 @@ from tests.tidy.source import ROOT, text
 
 APPS = {"podyard": command.app, "yardctl": main.app}
 
-_SHELL_BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
+PAGES = (Path("README.md"), *sorted(p.relative_to(ROOT) for p in (ROOT / "docs").glob("*.md")))
+
+_SHELL_BLOCK = re.compile(r"^```(?:sh|bash)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def typed() -> list[list[str]]:
     """Calls of our programs in the shell blocks of what a newcomer reads, word by word."""
-    pages = (text(Path(page)) for page in ("README.md", "docs/running.md"))
+    pages = (text(page) for page in PAGES)
     blocks = [block for page in pages for block in _SHELL_BLOCK.findall(page)]
-    calls = [shlex.split(line, comments=True) for block in blocks for line in block.splitlines()]
+    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+    calls = [call for line in lines if "$(" not in line for call in calls_of(line)]
     return [words for words in calls if words and program(words) in APPS]
+
+
+def calls_of(line: str) -> Iterator[list[str]]:
+    """The calls of a line of shell, word by word; what is behind `>` is a file's name."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars="|&>;")
+    lexer.whitespace_split = True
+    call: list[str] = []
+    for word in lexer:
+        if set(word) <= set("|&>;"):
+            yield call
+            call = []
+        else:
+            call.append(word)
+    yield call
 
 
 def started() -> list[list[str]]:

@@ -84,6 +84,21 @@ def test_compose_starts_the_service_on_a_database_that_is_ready_and_migrated() -
     assert "healthcheck" in services["postgres"]
 
 
+def test_compose_has_two_replicas_behind_a_proxy_that_knows_their_port() -> None:
+    services = compose_services()
+    assert services["podyard"]["deploy"] == {"replicas": 2}
+    assert "ports" not in services["podyard"]
+    command = cast("list[str]", services["podyard"]["command"])
+    (mount,) = cast("list[str]", services["proxy"]["volumes"])
+    config = (ROOT / mount.partition(":")[0]).read_text()
+    assert f"server-template podyard 2 podyard:{command[command.index('--port') + 1]}" in config
+    assert "httpchk GET /readyz" in config
+    networks = {name: set(cast("list[str]", s["networks"])) for name, s in services.items()}
+    assert networks["proxy"] & networks["podyard"]
+    assert networks["podyard"] & networks["postgres"] & networks["migrate"]
+    assert not networks["proxy"] & networks["postgres"]
+
+
 def test_compose_keeps_the_database_in_a_volume() -> None:
     compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
     (volume,) = cast("list[str]", compose["services"]["postgres"]["volumes"])

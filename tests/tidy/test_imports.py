@@ -22,7 +22,13 @@ LOADED_BY_NAME = {
     "uvloop": "uvicorn's fast event loop",
 }
 
-MODULE_OF = {"prometheus-client": "prometheus_client", "pyyaml": "yaml"}
+MODULE_OF = {
+    "opentelemetry-exporter-otlp-proto-http": "opentelemetry",
+    "opentelemetry-sdk": "opentelemetry",
+    "prometheus-client": "prometheus_client",
+    "pyjwt": "jwt",
+    "pyyaml": "yaml",
+}
 """Distributions whose module has another name than theirs, dashes apart."""
 
 
@@ -57,7 +63,9 @@ def test_core_imports_third_parties_only_where_they_are_allowed() -> None:
 
 def test_declared_dependencies_are_those_imported() -> None:
     """One that is used but not declared breaks an installation; one not used burdens it."""
-    declared = {module_of(requirement) for requirement in project()["dependencies"]}
+    extras = project()["optional-dependencies"]
+    extra = [named for extra, these in extras.items() if extra != "test" for named in these]
+    declared = {module_of(named) for named in [*project()["dependencies"], *extra]}
     used = {name for path in python_files(*PACKAGES) for name, _ in third_party(path)}
     assert used - declared - carried_along() == set()
     assert declared - used - LOADED_BY_NAME.keys() == set()

@@ -1,6 +1,7 @@
 // What the page knows, and how it keeps up: it polls the overview, follows the watch, and asks for
 // the map only while a map is shown.
 
+import { WANTED } from "./login.js";
 import { MapData } from "./map-data.js";
 
 /** Between two looks at the overview; sooner after an event, but never sooner than PAUSE_S. */
@@ -22,6 +23,7 @@ export async function get(path, kept) {
   const answer = await fetch(path, { headers: kept ? { "If-None-Match": kept.etag } : {}, cache: "no-store" });
   if (answer.status === 304) return null;
   const body = await answer.json().catch(() => null);
+  if (answer.status === 401) document.dispatchEvent(new Event(WANTED));
   if (!answer.ok) throw new Problem(answer.status, body);
   if (kept) kept.etag = answer.headers.get("ETag") ?? "";
   return body;

@@ -1,6 +1,7 @@
 // What a GPU looks like in each way of looking: a colour and a mark, so that neither tells alone.
 
 import { ENDED, FREE } from "./map-data.js";
+import { several } from "./words.js";
 
 /** Marks of a cell of three by three: which of its nine points are inked, row by row. */
 export const MARKS = {
@@ -32,7 +33,7 @@ export function hueOf(n, dark) {
 
 const ASIDE = {
   cordoned: ["off", "slash"], draining: ["warn", "bar"], suspect: ["warn", "plus"],
-  lost: ["bad", "cross"], out: ["bad", "cross"], testing: ["test", "corners"],
+  lost: ["bad", "cross"], out: ["bad", "cross"], testing: ["test", "corners"], mismatch: ["bad", "half"], quarantined: ["warn", "ring"],
 };
 export const asideLook = (reason, p) => {
   const [colour, mark] = ASIDE[reason] ?? ["off", "slash"];
@@ -200,7 +201,7 @@ function byPower(data, p, dark) {
       const level = data.levels[depth]?.name ?? "cluster";
       if (!kwAll) return [{ colour: p.free, mark: "dot", text: "the draw of these nodes is not known", count: null }];
       return [
-        { colour: p.free, mark: "dot", text: `${level}s that draw nothing`, count: null }, { colour: ramp(0.3), mark: "ring", text: "below half of their full draw", count: null },
+        { colour: p.free, mark: "dot", text: `${several(level)} that draw nothing`, count: null }, { colour: ramp(0.3), mark: "ring", text: "below half of their full draw", count: null },
         { colour: ramp(0.75), mark: "half", text: "above half", count: null }, { colour: ramp(1), mark: "full", text: "their full draw", count: null },
         { colour: p.line, mark: null, text: `${Math.round(kw)} of ${Math.round(kwAll)} kW in use`, count: null },
       ];

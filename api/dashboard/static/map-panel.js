@@ -88,7 +88,7 @@ function open(data, thing, what) {
 function sentence(data, thing) {
   const name = shown(data.names[thing.node]), tally = new Map();
   for (let gpu = data.gpu0[thing.node]; gpu < data.gpu0[thing.node + 1]; gpu++) tally.set(data.job[gpu], (tally.get(data.job[gpu]) ?? 0) + 1);
-  const parts = [...tally].map(([job, n]) => (job === FREE ? `${n} free` : job === ENDED ? `${n} of a job that has ended` : `${n} used by ${shown(data.jobs[job].job)}`));
+  const parts = [...tally].map(([job, n]) => (job === FREE ? `${n} free` : job === ENDED ? `${n} of a job that has ended or is not yours` : `${n} used by ${shown(data.jobs[job].job)}`));
   const places = data.placesOf(thing.node).map(([level, domain]) => `${level} ${shown(domain)}`).join(", ");
   return `Node ${name}, ${places}. GPUs: ${parts.join(", ") || "none"}. ${data.aside[thing.node] || "healthy"}.`;
 }
@@ -111,7 +111,7 @@ function describeNode(data, thing, brief) {
   const aside = data.aside[node], rails = data.deadRails.get(node);
   return [
     h("h3", null, "node ", nodeLink(data.names[node])),
-    gpu >= 0 && type.gpus ? h("p", null, `GPU ${gpu}`, job >= 0 ? [": rank ", count(data.rank[at]), " of ", jobLink(data.jobs[job].job)] : job === ENDED ? ": held by a job that has ended" : data.claim[at] !== FREE ? [": kept for ", data.claim[at] >= 0 ? jobLink(data.jobs[data.claim[at]].job) : "people"] : ": free") : null,
+    gpu >= 0 && type.gpus ? h("p", null, `GPU ${gpu}`, job >= 0 ? [": rank ", count(data.rank[at]), " of ", jobLink(data.jobs[job].job)] : job === ENDED ? ": held by a job that has ended or is not yours" : data.claim[at] !== FREE ? [": kept for ", data.claim[at] >= 0 ? jobLink(data.jobs[data.claim[at]].job) : "people or others"] : ": free") : null,
     job >= 0 ? h("p", { class: "note" }, `${data.jobs[job].state}, ${plural(data.jobs[job].gpus, "GPU")}, priority ${data.jobs[job].priority}, queue `, h("bdi", null, shown(data.jobs[job].queue))) : null,
     aside ? h("p", { class: "warn" }, `${STANDINGS[aside]?.[0] ?? ""} ${STANDINGS[aside]?.[1] ?? aside}`) : null,
     rails ? h("p", { class: "warn" }, `✖ lost ${rails.length === 1 ? "rail" : "rails"} ${rails.join(", ")}`) : null,

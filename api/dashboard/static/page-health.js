@@ -26,7 +26,7 @@ export function healthPage(body) {
     }
     if (!map) return;
     const aside = map.aside.map((reason, node) => [node, reason]).filter(([, reason]) => reason);
-    refill(nodes, aside.length ? [table(["Node", "Standing", "Where", ">GPUs in use"], aside.slice(0, ROWS).map(([node, reason]) => [nodeLink(map.names[node]), `${STANDINGS[reason]?.[0] ?? "·"} ${STANDINGS[reason]?.[1] ?? reason}`, map.placesOf(node).map(([level, name], i) => [i ? " › " : "", domainLink(level, name)]), `${count(map.count(node, node + 1).used)} / ${count(map.gpusOf(node))}`]), { label: "Nodes that take nothing new" }), aside.length > ROWS ? h("p", { class: "note" }, `The first ${ROWS} of ${plural(aside.length, "node")}.`) : null] : h("p", { class: "calm" }, "✔ All nodes take new gangs."));
+    refill(nodes, aside.length ? [table(["Node", "Standing", "Where", ">GPUs in use"], aside.slice(0, ROWS).map(([node, reason]) => [nodeLink(map.names[node]), `${STANDINGS[reason]?.[0] ?? "·"} ${STANDINGS[reason]?.[1] ?? reason}`, h("span", null, map.placesOf(node).map(([level, name], i) => [i ? " › " : "", domainLink(level, name)])), `${count(map.count(node, node + 1).used)} / ${count(map.gpusOf(node))}`]), { label: "Nodes that take nothing new" }), aside.length > ROWS ? h("p", { class: "note" }, `The first ${ROWS} of ${plural(aside.length, "node")}.`) : null] : h("p", { class: "calm" }, "✔ All nodes take new gangs."));
     const dead = [...map.deadRails];
     refill(rails, dead.length ? table(["Node", "Rails"], dead.slice(0, ROWS).map(([node, lost]) => [nodeLink(map.names[node]), lost.join(", ")]), { label: "Nodes that lost rails" }) : h("p", { class: "calm" }, "✔ All rails are there, as far as is known."));
   };

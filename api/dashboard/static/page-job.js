@@ -43,7 +43,7 @@ export function jobPage(body, namespace, jobName) {
     const has = placement?.pods.length;
     mapCard.hidden = !has;
     if (has) places.setJob(job, placement);
-    refill(costs, has ? costsOf(placement) : h("p", { class: "note" }, "It has no place yet; ", h("code", null, `yardctl submit --dry-run`), " tells what one would cost."));
+    refill(costs, has ? costsOf(placement) : h("p", { class: "note" }, "It has no place yet; ", h("code", null, `yardctl submit --test-only`), " tells what one would cost."));
     refill(pods, has ? podsOf(placement) : h("p", { class: "note" }, "It has no pods yet."));
     refill(saved, checkpointsOf(checkpoints?.items ?? []));
     const events = (history?.items ?? []).slice().reverse();

@@ -70,7 +70,7 @@ function waitsOf(o) {
   return h("ul", { class: "plain waits" }, o.waiting.map((w) => h("li", null,
     h("div", { class: "row" }, h("a", { href: href("queue") + "?" + encodeURIComponent(w.reason) }, h("b", null, REASONS[w.reason] ?? w.reason)), h("span", { class: "num" }, `${plural(w.gangs, "gang")}, ${count(w.gpus)} GPUs`)),
     h("div", { class: "meter", "aria-hidden": "true" }, h("i", { style: { width: `${Math.max(2, (100 * w.gpus) / most)}%` } })),
-    h("p", { class: "note" }, jobLink(w.job), ` waits for ${ago(w.since)}`, w.message ? ": " : "", w.message ? name(w.message, { class: "message" }) : null))),
+    w.job && h("p", { class: "note" }, jobLink(w.job), ` waits for ${ago(w.since)}`, w.message ? ": " : "", w.message ? name(w.message, { class: "message" }) : null))),
     o.starts.length ? h("li", null, h("h3", null, "Next starts"), h("ul", { class: "plain" }, o.starts.map((s) => h("li", { class: "row" }, jobLink(s.job), h("span", { class: "num", title: clockTime(s.at) }, "in " + until(s.at)))))) : null);
 }
 

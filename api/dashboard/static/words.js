@@ -3,6 +3,9 @@
 const COUNT = new Intl.NumberFormat("en");
 
 export const count = (n) => COUNT.format(n);
+/** The name of a level for several of its domains. */
+export const several = (level) => (level.endsWith("f") ? level.slice(0, -1) + "ve" : level) + "s";
+
 export const plural = (n, one, many = one + "s") => `${count(n)} ${n === 1 ? one : many}`;
 export const percent = (share) => (share >= 0.9995 ? "100 %" : (100 * share).toFixed(share < 0.1 && share > 0 ? 1 : 0) + " %");
 
@@ -72,4 +75,5 @@ export const STANDINGS = {
   cordoned: ["╱", "cordoned: takes no new gangs"], draining: ["↓", "draining: what runs there leaves"],
   suspect: ["?", "suspect: silent for a moment"], lost: ["✖", "lost: silent for too long"],
   out: ["✖", "out of service"], testing: ["~", "being tested"],
+  mismatch: ["≠", "mismatch: an audit found its books wrong"], quarantined: ["⏳", "in quarantine: it came and went too often"],
 };

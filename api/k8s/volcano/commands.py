@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
+from api.auth import Right, check
 from api.k8s.base import Base
 from api.k8s.errors import Cause, conflict, invalid, not_found
 from api.k8s.kinds import AGE, NAME, Call, Kind, Obj, Wanted, name_of, namespace_of
@@ -52,6 +53,8 @@ class Commands(Base):
         action = text_at(obj, "action")
         if action not in allowed:
             raise _invalid(obj, "action", f"found '{action[:40]}'; allowed: {', '.join(allowed)}")
+        if kind == "Queue":
+            check(call.caller, Right.OPERATE)
         if not call.dry_run:
             do = _on_job if kind == "Job" else _on_queue
             call.parts.database.grouped(lambda tx: do(call, tx, obj), call.now_s)

@@ -207,7 +207,8 @@ def _checked(call: Call, obj: Obj) -> Obj:
     group = {k: v for k, v in obj.items() if k != "status"}
     group["spec"] = filled(GROUP_SPEC, obj.get("spec") or {})
     with look_at(call.parts.database) as look:
-        site, tiers = site_of(look), Tiers(look.topology().level_names)
+        site = site_of(look, names=call.caller.namespaces)
+        tiers = Tiers(look.topology().level_names)
     made = apply_patch(group, group_defaults(group, site, namespace_of(group)))
     group = {**made} if isinstance(made, dict) else group
     problems = list(group_problems(group, site))

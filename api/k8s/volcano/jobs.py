@@ -91,7 +91,8 @@ class VolcanoJobs(Base):
     def create(self, call: Call, obj: Obj) -> Obj:
         job = whole(obj)
         with look_at(call.parts.database) as look:
-            site, topology = site_of(look), look.topology()
+            site = site_of(look, names=call.caller.namespaces)
+            topology = look.topology()
             priorities = read_policy(look.connection).priorities
         problems = list(create_problems(job, site))
         if problems:
@@ -339,7 +340,8 @@ def admitted(call: Call, body: Tree, tasks: Sequence[Tree]) -> ReadJob:
         JobError: With paths of the object.
     """
     try:
-        return call.parts.door.admit(read_json(JobBody, write_json(body)))
+        wanted = read_json(JobBody, write_json(body))
+        return call.parts.door.admit(wanted, call.caller.namespaces)
     except SchedulerError as error:
         raise JobError(Problem(_path(p.path, tasks), p.message) for p in error.problems) from None
 
@@ -386,7 +388,7 @@ def resized(call: Call, old: Obj, spec: Tree) -> JobChange:
         fields["priority"] = priorities.get(name, 0)
     patch = JobPatch.model_validate(fields)
     change = changed_job(view.spec, view.body, patch, placed=view.bound_at is not None)
-    call.parts.door.readmit(view.spec, change.spec)
+    call.parts.door.readmit(view.spec, change.spec, call.caller.namespaces)
     return JobChange(change.spec, change.body, based_on=view.spec_revision)
 
 

@@ -34,6 +34,7 @@ from api.store.errors import Gone
 from api.store.events import current_revision, list_events
 from api.store.look import Look, look_at
 from api.store.objects import ObjectRow, put_object
+from api.store.tail import Piece
 from api.store.transaction import Transaction
 from api.store.views import EventView, JobView, PodView
 from scheduler.errors import SchedulerError
@@ -67,6 +68,10 @@ class Lifecycle:
         self._watched: set[str] = set()
         self._due: dict[str, float] = {}
         self._stopping = threading.Event()
+        self._news = threading.Event()
+        self._lock = threading.Lock()
+        self._rests = False
+        self._heard = -1
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -76,12 +81,14 @@ class Lifecycle:
     def stop(self) -> None:
         """End the thread; returns when it has."""
         self._stopping.set()
-        self._database.notifier.poke()
+        self._news.set()
         if self._thread is not None:
             self._thread.join()
 
     def _run(self) -> None:
+        self._database.tail.listen(self._hear)
         while not self._stopping.is_set():
+            self._news.clear()
             try:
                 pause_s = self.step()
             except Exception:  # whatever it was, the next look begins anew
@@ -89,9 +96,46 @@ class Lifecycle:
                 self._cursor, pause_s = None, AGAIN_S
                 self._stopping.wait(pause_s)
                 continue
-            after = self._cursor or 0
-            self._database.notifier.wait(after, pause_s, self._stopping.is_set)
-            self._stopping.wait(LINGER_S)
+            self._rest(pause_s)
+        self._database.tail.leave(self._hear)
+
+    def _rest(self, pause_s: float) -> None:
+        """Until something happens to a job that is watched, or so long."""
+        with self._lock:
+            self._rests = True
+            if self._cursor is not None and self._heard > self._cursor:
+                # It came while the last look ended.
+                pieces = self._database.tail.is_all_after(self._cursor, self._heard)
+                if pieces is None or any(map(self._is_mine, pieces)):
+                    self._news.set()
+                else:
+                    self._cursor = self._heard
+        self._news.wait(pause_s)
+        with self._lock:
+            self._rests = False
+        self._stopping.wait(LINGER_S)
+
+    def _hear(self, piece: Piece | None) -> None:
+        """Wake up for what is of interest; step over all else without a look at it."""
+        with self._lock:
+            if piece is None:
+                self._cursor = None
+                self._news.set()
+                return
+            self._heard = max(self._heard, piece.last)
+            if not self._rests or self._news.is_set():
+                return
+            if self._is_mine(piece):
+                self._news.set()
+            elif self._cursor == piece.first - 1:
+                self._cursor = piece.last
+
+    def _is_mine(self, piece: Piece) -> bool:
+        may_be_new = piece.resources is None or RESOURCE in piece.resources
+        return any(
+            uid[:UID_LENGTH] in self._watched or (may_be_new and kind == "job.submitted")
+            for uid, kind, _ in piece.subjects()
+        )
 
     def step(self) -> float:
         """Act on all that happened and all that is due; seconds until something will be due."""
@@ -135,21 +179,21 @@ class Lifecycle:
     def _follow(self) -> bool:
         """Act on the next events; whether there may be more."""
         try:
-            page = list_events(self._database, self._cursor or 0, PAGE)
+            found = self._database.tail.after(self._cursor or 0, PAGE)
         except Gone:
             self._begin()
             return True
-        self._watch_new(page.items)
+        self._watch_new(found)
         mine: dict[str, list[EventView]] = {}
-        for event in page.items:
+        for event in found:
             uid = _job_of(event)
             if uid in self._watched:
                 mine.setdefault(uid, []).append(event)
         for uid, events in mine.items():
             self._look_after(uid, events)
-        if page.items:
-            self._cursor = page.items[-1].revision
-        return page.next is not None
+        if found:
+            self._cursor = found[-1].revision
+        return bool(found)
 
     def _watch_new(self, events: Iterable[EventView]) -> None:
         new = [event.uid for event in events if event.kind == "job.submitted"]

@@ -1,5 +1,6 @@
 """The cluster as the rules of Volcano's objects look at it, read from the store."""
 
+from api.auth.seen import Names, sees_queue
 from api.k8s.volcano.queue_shape import QUEUES, shown_spec
 from api.k8s.volcano.site import ROOT, QueueSeen, Site
 from api.store.engine import Database
@@ -11,22 +12,26 @@ NAMESPACES = "namespaces"
 QUEUE_OF_NAMESPACE = "scheduling.volcano.sh/queue-name"
 
 
-def read_site(database: Database, *, with_counts: bool = False) -> Site:
+def read_site(database: Database, names: Names = None, *, with_counts: bool = False) -> Site:
     """The cluster of this moment."""
     with look_at(database) as look:
-        return site_of(look, with_counts=with_counts)
+        return site_of(look, names=names, with_counts=with_counts)
 
 
-def site_of(look: Look, *, with_counts: bool = False) -> Site:
+def site_of(look: Look, *, names: Names = None, with_counts: bool = False) -> Site:
     """The cluster of a snapshot.
 
     Args:
+        names: Namespaces of whose queues it is spoken; None = all.
         with_counts: Count what is in the queues, as rules about queues ask; jobs do not.
     """
     counts = count_queues(look.connection) if with_counts else {}
     rows = {row.name: row for row in look.objects(QUEUES)}
     found = {ROOT: QueueSeen(ROOT)}
-    for name, record in read_queues(look.connection).items():
+    there = read_queues(look.connection)
+    for name, record in there.items():
+        if not sees_queue(names, name, there):
+            continue
         row, count = rows.get(name), counts.get(name, QueueCount())
         found[name] = QueueSeen(
             name=name,
@@ -39,7 +44,7 @@ def site_of(look: Look, *, with_counts: bool = False) -> Site:
     queues = {
         row.name: row.annotations[QUEUE_OF_NAMESPACE]
         for row in look.objects(NAMESPACES)
-        if QUEUE_OF_NAMESPACE in row.annotations
+        if QUEUE_OF_NAMESPACE in row.annotations and (names is None or row.name in names)
     }
     return Site(found, queues)
 

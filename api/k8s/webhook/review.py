@@ -24,11 +24,17 @@ PROBLEMS_MAX = 50
 MESSAGE_MAX = 8_000
 
 
-def answer_review(hook: Hook, body: bytes, site: Callable[[], Site]) -> Tree:
+def answer_review(
+    hook: Hook,
+    body: bytes,
+    site: Callable[[], Site],
+    may: Callable[[Asked], None] = lambda _: None,
+) -> Tree:
     """The answer to a review, allowed or denied.
 
     Args:
         site: Looks at the cluster; asked only when the request makes sense.
+        may: Refuses, with an error, who may not ask about it.
     """
     try:
         found = from_json(body, allow_inf_nan=False)
@@ -48,6 +54,7 @@ def answer_review(hook: Hook, body: bytes, site: Callable[[], Site]) -> Tree:
         object=tree(request, "object"),
         old=tree(request, "oldObject"),
     )
+    may(asked)
     problems = list(islice(_kind_problems(hook, asked), PROBLEMS_MAX))
     if problems:
         return _denied(uid, problems)

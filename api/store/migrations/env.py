@@ -3,10 +3,24 @@
 from alembic import context
 from sqlalchemy import Connection
 
-from api.store import tables_agents, tables_faults, tables_objects, tables_series
+from api.store import (
+    tables_agents,
+    tables_faults,
+    tables_objects,
+    tables_recovery,
+    tables_security,
+    tables_series,
+)
 from api.store.tables import metadata
 
-AREAS = (tables_agents, tables_faults, tables_objects, tables_series)
+AREAS = (
+    tables_agents,
+    tables_faults,
+    tables_objects,
+    tables_recovery,
+    tables_security,
+    tables_series,
+)
 """Each puts its tables on the metadata."""
 
 

@@ -155,7 +155,7 @@ def test_malformed_body_is_refused_everywhere(
     assert answer.status_code in {400, 422}
     assert problems(answer, answer.status_code)
     assert len(answer.content) < 20_000
-    assert answer.elapsed.total_seconds() < 2
+    assert answer.elapsed.total_seconds() < 30  # a hang, not a speed
 
 
 @pytest.mark.parametrize("path", PATHS, ids=" ".join)

@@ -216,13 +216,16 @@ def test_claims_of_a_gang_that_waits_for_its_place_are_listed(yard: Yard) -> Non
     assert [first["items"], rest] == [claims[:2], claims[2:]]
 
 
-def test_claims_of_another_tenant_are_shown_without_whose_they_are(yard: Yard) -> None:
+def test_claims_of_another_tenant_are_on_the_map_alone_without_whose_they_are(yard: Yard) -> None:
     reserved(yard)
-    caller = Caller("someone", frozenset({"vision"}))
+    assert yard.items("/v1/claims")
+    caller = Caller("someone", namespaces=frozenset({"vision"}))
     yard.app.dependency_overrides[caller_of] = lambda: caller
-    for claim in yard.items("/v1/claims"):
-        assert (claim["uid"], claim["job"], claim["role"]) == ("", None, "")
-        assert claim["node"]
+    assert yard.items("/v1/claims") == []
+    drawn = yard.ok("GET", "/v1/map")
+    assert drawn["jobs"] == []
+    assert isinstance(drawn["claims"], list)
+    assert {(claim["job"], claim["why"]) for claim in drawn["claims"]} == {(0, "preemption")}
 
 
 def test_queue_of_a_gang_with_its_place_kept_does_not_change(yard: Yard) -> None:

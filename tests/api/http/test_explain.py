@@ -32,7 +32,7 @@ def changes(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 def only_sees(yard: Yard, *namespaces: str) -> None:
     """All further requests come from somebody who may see these namespaces alone."""
-    caller = Caller("somebody", frozenset(namespaces))
+    caller = Caller("somebody", namespaces=frozenset(namespaces))
     yard.app.dependency_overrides[caller_of] = lambda: caller
 
 

@@ -172,6 +172,27 @@ def test_cancelled_job_is_no_longer_desired(bound: Yard) -> None:
     assert desired(beat(bound, "c1", word)) == []
 
 
+def test_pod_given_up_before_its_agent_knew_of_it_ends_when_the_agent_says_so(
+    bound: Yard,
+) -> None:
+    """Else the job would hold its GPUs for ever: nobody else can say what runs there."""
+    beat(bound, "c1")
+    beat(bound, "c2", said(bound, "running", 1))
+    bound.cycle()
+    bound.ok("DELETE", "/v1/namespaces/default/jobs/job")
+    bound.cycle()
+    run = {name: said(bound, "stopped")[name] for name in ("uid", "attempt")}
+    answer = beat(bound, "c1")
+    assert (answer["desired"], answer["stopping"], answer["next_s"]) == ([], [run], 1.0)
+    assert beat(bound, "c2", said(bound, "running", 1))["stopping"] == []
+    assert states(bound) == ["terminating", "terminating"]
+    for index, node in enumerate(("c1", "c2")):
+        assert beat(bound, node, said(bound, "stopped", index))["stopping"] == []
+    assert beat(bound, "c1")["stopping"] == []
+    bound.cycle()
+    assert bound.ok("GET", "/v1/namespaces/default/jobs/job")["state"] == "cancelled"
+
+
 def test_older_of_two_sessions_is_refused(bound: Yard) -> None:
     beat(bound, "c1", session="first")
     beat(bound, "c1", session="second")

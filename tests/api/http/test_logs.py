@@ -7,6 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import httpx2
 import pytest
 
+from api.clock import ManualClock
 from tests.api.http.yard import Json, Yard
 from tests.client.waiting import until
 
@@ -117,3 +118,39 @@ def test_attempt_that_is_yet_to_come_has_no_log(bound: Yard) -> None:
 def test_content_that_is_no_base64_is_refused(any_yard: Yard) -> None:
     body = {"content": "not base 64!", "problem": ""}
     assert list(any_yard.refused(422, "POST", "/v1/nodes/a1/logs/1", body)) == ["content"]
+
+
+def test_agent_of_a_pod_whose_log_is_read_asks_often_for_a_while(
+    bound: Yard, readers: ThreadPoolExecutor
+) -> None:
+    """Who reads a log reads on: only the first answer takes the time between two heartbeats."""
+    (pod,) = bound.items("/v1/pods")
+    runs = BEAT | {"pods": [{"uid": pod["uid"], "attempt": 1, "state": "running"}]}
+
+    def next_s() -> object:
+        return bound.ok("POST", "/v1/nodes/a1/heartbeat", runs)["next_s"]
+
+    bound.ok("POST", "/v1/nodes/a1/heartbeat", runs)
+    bound.cycle()
+    assert next_s() == 10.0
+    reading = asked(bound, readers)
+    (log,) = wanted(bound)
+    send(bound, log, b"step 1\n")
+    assert reading.result().json()["state"] == "running"
+    assert isinstance(bound.clock, ManualClock)
+    assert next_s() == 1.0
+    bound.clock.advance(59.0)
+    assert next_s() == 1.0
+    bound.clock.advance(2.0)
+    assert next_s() == 10.0
+
+
+def test_answer_that_comes_a_second_time_is_refused(
+    bound: Yard, readers: ThreadPoolExecutor
+) -> None:
+    reading = asked(bound, readers)
+    (log,) = wanted(bound)
+    send(bound, log, b"one")
+    assert reading.result().json()["text"] == "one"
+    again = {"content": "", "problem": ""}
+    bound.refused(404, "POST", f"/v1/nodes/a1/logs/{log['id']}", again)

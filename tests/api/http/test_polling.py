@@ -2,10 +2,12 @@
 
 import gzip
 import json
+import threading
 from typing import Any
 
 import pytest
 
+from api.http import polling, sight
 from api.http.sight import Paced
 from tests.api.http.yard import Yard
 
@@ -146,6 +148,45 @@ def test_answer_that_was_dear_is_used_for_a_while() -> None:
     quick = Paced(revision=5, checked_s=pace.checked_s, rests_until_s=0.0)
     assert quick.is_current(5)
     assert not quick.is_current(6)
+
+
+def test_answer_for_metrics_is_never_sent_to_dashboards(yard: Yard) -> None:
+    """They are made without what the scheduler does just now."""
+    yard.load()
+    service = yard.app.state.service
+    assert "scheduler" not in polling.overview(service)
+    assert "scheduler" in overview(yard)
+
+
+def test_large_overview_is_told_at_once_and_made_anew_beside(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sight, "LARGE_NODES", 10)
+    monkeypatch.setattr(sight, "REST", 0)
+    monkeypatch.setattr(sight, "AGE_S", 3_600.0)
+    yard.load()
+    service, free = yard.app.state.service, overview(yard)["gpus"]["free"]
+    made = threading.Event()
+    real = service.sight._make
+
+    def make(*args: Any) -> Any:  # noqa: ANN401 - passed on as they are
+        answer = real(*args)
+        made.set()
+        return answer
+
+    monkeypatch.setattr(service.sight, "_make", make)
+    yard.submit("j", parallelism={"tp": 8})
+    yard.cycle()
+    first = overview(yard)["gpus"]["free"]
+    assert first in {free, free - 8}
+    for _ in range(100):
+        made.wait(5)
+        made.clear()
+        if overview(yard)["gpus"]["free"] == free - 8:
+            break
+    else:
+        pytest.fail("the answer was never made anew")
+    service.sight.close()
 
 
 def test_metrics_tell_of_waits_levels_and_nodes(yard: Yard) -> None:

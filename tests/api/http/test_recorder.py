@@ -4,10 +4,17 @@ from typing import Any
 
 import pytest
 
+from api.clock import ManualClock
 from api.http.recorder import Recorder
+from api.loop.runner import Runner
 from api.metrics import OTHER, QUEUES_MAX, Metrics
+from api.store.decisions import DecisionLog
+from api.store.engine import Database
+from api.store.mending import mend
 from api.store.series import TIERS, note, read, tier_for
+from tests.api.http.contract import Contract
 from tests.api.http.yard import Yard
+from tests.api.loop.turns import settle
 from tests.api.store.raw import execute
 
 START_S = 1_800_000_000.0
@@ -105,4 +112,52 @@ def test_audit_counts_what_is_wrong_with_the_ledger(yard: Yard, recorder: Record
     assert "podyard_ledger_faults 0.0" in yard.call("GET", "/metrics").text
     execute(yard.database, "UPDATE node_usage SET pods = 3 WHERE node = 'a1'")
     recorder.audit()
-    assert "podyard_ledger_faults 1.0" in yard.call("GET", "/metrics").text
+    text = yard.call("GET", "/metrics").text
+    assert "podyard_ledger_faults 1.0" in text
+    assert "podyard_parts_aside 1.0" in text
+
+
+def test_node_that_an_audit_finds_wrong_takes_nothing_new_until_it_agrees(
+    yard: Yard, recorder: Recorder
+) -> None:
+    yard.load()
+    execute(yard.database, "UPDATE node_usage SET gpu_mask_used = 1 WHERE node = 'a1'")
+    recorder.audit()
+    said = "node 'a1': gpu_mask_used is 1, pods say 0"
+    assert yard.ok("GET", "/v1/nodes/a1")["mismatch"] == said
+    assert yard.ok("GET", "/v1/overview")["aside"] == {"mismatch": 1}
+    yard.submit("big", roles=[{"name": "m", "replicas": 12, "gpus": 8}])
+    yard.submit("small", roles=[{"name": "m", "replicas": 11, "gpus": 8}])
+    yard.cycle()
+    aside = yard.ok("GET", "/v1/namespaces/default/jobs/big/explain")["set_aside"]
+    assert isinstance(aside, dict)
+    assert aside["mismatch"] == 1
+    assert "a1" not in {pod["node"] for pod in yard.items("/v1/pods")}
+    (told,) = (e for e in yard.items("/v1/events") if e["kind"] == "node.mismatch")
+    assert said in str(told["message"])
+    mend(yard.database, now_s=yard.clock.now_s())
+    recorder.audit()
+    assert yard.ok("GET", "/v1/nodes/a1")["mismatch"] == ""
+    assert "podyard_parts_aside 0.0" in yard.call("GET", "/metrics").text
+
+
+def test_pod_that_the_decision_log_has_elsewhere_sets_both_nodes_aside(
+    database: Database, contract: Contract
+) -> None:
+    clock = ManualClock()
+    log = DecisionLog(database, keep=100, keep_bytes=1 << 24)
+    runner = Runner(database, clock, decisions=log)
+    with Yard(database, contract, clock) as yard:
+        recorder = Recorder(yard.app.state.service)
+        yard.load()
+        yard.submit("j", parallelism={"tp": 8}, nodes=["a1"])
+        settle(runner)
+        recorder.audit(with_log=True)
+        assert yard.ok("GET", "/v1/nodes/a1")["mismatch"] == ""
+        execute(database, "UPDATE pods SET node = 'c4'")
+        recorder.audit(with_log=True)
+        said = str(yard.ok("GET", "/v1/nodes/c4")["mismatch"])
+        assert "is on node 'c4' with GPUs 0,1,2,3,4,5,6,7" in said
+        assert yard.ok("GET", "/v1/nodes/a1")["mismatch"] == said
+        assert yard.ok("GET", "/v1/nodes/a2")["mismatch"] == ""
+    runner.stop()

@@ -28,6 +28,7 @@ POLICY = {
     "breaker_reset_s": 0.0,
     "crash_loop_s": 300.0,
     "spare_pool": {},
+    "lend_spares": True,
     "lemon_faults": 3,
     "lemon_factor": 5.0,
     "lemon_window_s": 2592000.0,

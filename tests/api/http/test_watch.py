@@ -266,26 +266,27 @@ def test_history_that_is_forgotten_while_it_is_read_ends_the_stream_with_a_word(
     assert watch.error["status"] == 410
 
 
-def fail_once(live: Live, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+def fail_once(live: Live, monkeypatch: pytest.MonkeyPatch, what: str) -> threading.Event:
     """Let the feed's next read fail as when the database is away; set once it has."""
     monkeypatch.setattr(feed_module, "RETRY_S", 0.01)
     feed, failed = live.service.feed, threading.Event()
-    read = feed._read
+    read = getattr(feed, what)
 
     def broken(after: int) -> list[feed_module.Batch]:
         if not failed.is_set():
             failed.set()
             raise OSError("away")
-        return read(after)
+        found: list[feed_module.Batch] = read(after)
+        return found
 
-    monkeypatch.setattr(feed, "_read", broken)
+    monkeypatch.setattr(feed, what, broken)
     return failed
 
 
 def test_watch_outlives_a_failure_of_the_database(
     small: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    failed = fail_once(small, monkeypatch)
+    failed = fail_once(small, monkeypatch, "_newest")
     with small.watch("?since=0") as watch:
         fill(small.database, 5)
         until(failed)
@@ -297,7 +298,7 @@ def test_watch_of_history_outlives_a_failure_of_the_database(
 ) -> None:
     """What is older than memory is read for one watcher alone; that read is tried again too."""
     fill(small.database, 5)
-    failed = fail_once(small, monkeypatch)
+    failed = fail_once(small, monkeypatch, "_read")
     with small.watch("?since=0") as watch:
         assert watch.take(5) == [1, 2, 3, 4, 5]
     assert failed.is_set()

@@ -82,7 +82,7 @@ def test_silent_leader_is_deposed_though_its_session_lives(
     first, second = leaders
     assert first.try_lead()
     with database.write_quietly() as connection:
-        connection.execute(sa.text("UPDATE leader SET seen_at = seen_at - 2.5"))
+        connection.execute(sa.text("UPDATE leader SET seen_at = seen_at - 2.0"))
     assert not second.try_lead()
     with database.write_quietly() as connection:
         connection.execute(sa.text("UPDATE leader SET seen_at = seen_at - 1"))

@@ -15,7 +15,7 @@ from api.metrics import Metrics
 from api.store.engine import Database
 from api.store.epoch import take_epoch
 from api.store.errors import Deposed
-from api.store.events import current_revision, list_events, wait_for_revision
+from api.store.events import current_revision, wait_for_revision
 from api.store.jobs import cancel_job, get_job
 from api.store.nodes import cordon_node, uncordon_node
 from api.store.pods import pods_of, report_pod
@@ -261,22 +261,6 @@ def test_cycles_are_counted_for_metrics(database: Database) -> None:
     assert "podyard_leader 1.0" in text
     assert runner.stats.events["job.bound"] == 1
     assert runner.stats.revision == current_revision(database)
-    runner.stop()
-
-
-def test_old_history_is_trimmed_at_rest(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "TRIM_EVERY_S", 0.0)
-    monkeypatch.setattr(module, "IDLE_S", 0.01)
-    load_cluster(database)
-    for number in range(20):
-        submit(database, f"j{number}")
-    runner = Runner(database, ManualClock(NOW_S), event_history=5)
-    settle(runner)
-    runner._wait()
-    revision = current_revision(database)
-    assert len(list_events(database, revision - 5).items) == 5
     runner.stop()
 
 

@@ -4,6 +4,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from api.store.engine import Database
+from api.store.triggers import restore_triggers
 
 LIVE = ("bound", "running", "terminating", "lost")
 
@@ -42,17 +43,25 @@ def add_node(
         )
 
 
-def add_job(database: Database, uid: str, *, state: str = "bound", name: str | None = None) -> None:
+def add_job(
+    database: Database,
+    uid: str,
+    *,
+    state: str = "bound",
+    name: str | None = None,
+    spec: str = "{}",
+) -> None:
     """A job without pods."""
     execute(
         database,
         "INSERT INTO jobs (uid, namespace, name, queue, priority, state, roles, minimum, members, "
         "gpus, spec, body, age, spec_revision, revision, submitted_at) VALUES (:uid, 'default', "
-        ":name, 'default', 0, :state, '', 1, 1, 8, '{}', '{}', "
+        ":name, 'default', 0, :state, '', 1, 1, 8, :spec, '{}', "
         "(SELECT coalesce(max(age), 0) + 1 FROM jobs), 1, 1, 0)",
         uid=uid,
         name=name or uid,
         state=state,
+        spec=spec,
     )
 
 
@@ -151,3 +160,9 @@ def switch_off_triggers(database: Database, table: str) -> None:
         names = connection.execute(sa.text(query), {"table": table}).scalars().all()
     for name in names:
         execute(database, f"DROP TRIGGER {name}")
+
+
+def switch_on_triggers(database: Database) -> None:
+    """All of them, as they were."""
+    with database.write_quietly() as connection:
+        list(restore_triggers(connection))

@@ -1,12 +1,15 @@
 """The schema refuses claims that meet, and pods on what another gang has claimed: raw SQL alone."""
 
 import threading
+from dataclasses import replace
 
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
+from api.schemas.spec import dump_spec
 from api.store.engine import Database
+from scheduler.model.job import JobSpec
 from tests.api.store.raw import (
     INSERT_CLAIM,
     add_claim,
@@ -136,6 +139,46 @@ def test_pod_does_not_take_what_another_gang_has_claimed(cluster: Database, why:
     with pytest.raises(IntegrityError):
         execute(cluster, "UPDATE pods SET state = 'bound' WHERE uid = 'k-0'")
     assert used(cluster, "a") == (0, 0, 0, 0)
+
+
+def test_pod_of_a_gang_that_can_leave_at_once_may_use_a_spare_alone(cluster: Database) -> None:
+    add_job(cluster, "b", spec=dump_spec(JobSpec(name="b")))
+    for number, why in enumerate(("preemption", "recovery")):
+        add_claim(cluster, f"c-{number}", 1 << number, why=why)
+        with pytest.raises(IntegrityError):
+            add_pod(cluster, f"b-{number}", "b", "a", 1 << number)
+    add_claim(cluster, "c-2", 0b100, why="spare")
+    add_pod(cluster, "b-2", "b", "a", 0b100)
+    # Its place is given away under it; it is not taken there anew.
+    execute(cluster, "UPDATE claims SET gone = true WHERE uid = 'c-2'")
+    add_claim(cluster, "c-3", 0b100, why="recovery")
+    execute(cluster, "UPDATE pods SET state = 'terminating' WHERE uid = 'b-2'")
+    execute(cluster, "UPDATE pods SET state = 'stopped' WHERE uid = 'b-2'")
+    with pytest.raises(IntegrityError):
+        execute(cluster, "UPDATE pods SET state = 'bound' WHERE uid = 'b-2'")
+
+
+@pytest.mark.parametrize("changes", [{"preemptible": False}, {"grace_s": 0.0}])
+def test_pod_of_a_gang_that_cannot_leave_at_once_does_not_use_a_spare(
+    cluster: Database, changes: dict[str, object]
+) -> None:
+    spec = replace(JobSpec(name="b"), **changes)  # type: ignore[arg-type]  # fields by name
+    add_job(cluster, "b", spec=dump_spec(spec))
+    add_claim(cluster, "c-0", 0b01, why="spare")
+    add_claim(cluster, "c-1", 0b10, why="pool", job=None, window="rack/r1")
+    for mask in (0b01, 0b10):
+        with pytest.raises(IntegrityError):
+            add_pod(cluster, "b-0", "b", "a", mask)
+
+
+def test_pool_is_of_a_domain_and_of_no_gang(cluster: Database) -> None:
+    add_claim(cluster, "c-0", 0b1, why="pool", job=None, window="rack/r1")
+    for more in ({"window": ""}, {"job": "k"}, {"job": "k", "window": ""}):
+        values = claim_values("c-1") | {"mask": 0b10, "why": "pool", "job": None} | more
+        with pytest.raises(IntegrityError):
+            execute(cluster, INSERT_CLAIM, **({"window": "rack/r1"} | values | more))
+    add_job(cluster, "b", spec=dump_spec(JobSpec(name="b")))
+    add_pod(cluster, "b-0", "b", "a", 0b1)
 
 
 def test_gang_takes_what_it_has_claimed_itself(cluster: Database) -> None:

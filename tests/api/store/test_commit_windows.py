@@ -8,7 +8,7 @@ from api.store.commit import commit
 from api.store.engine import Database
 from api.store.events import current_revision, list_events, trim_history
 from api.store.ledger import audit_ledger
-from api.store.nodes import import_inventory
+from api.store.nodes import cordon_node, import_inventory
 from api.store.snapshot import follow, load_world
 from api.store.windows import create_window, delete_window, end_windows, list_windows
 from scheduler.model.claim import Claim, ClaimWhy, Window
@@ -162,3 +162,54 @@ def test_claims_that_ended_go_with_the_history(database: Database) -> None:
     trim_history(database, keep=0, now_s=NOW_S)
     with database.read() as connection:
         assert connection.execute(sa.text("SELECT count(*) FROM claims")).scalar_one() == 0
+
+
+def pool_plan(database: Database, nodes: list[str], gone: tuple[ClaimId, ...] = ()) -> Plan:
+    claims = tuple(
+        Claim(
+            uid=ClaimId(f"pool-{node}"),
+            why=ClaimWhy.POOL,
+            node=NodeId(node),
+            gpu_mask=0xFF,
+            window="rack/r01",
+        )
+        for node in nodes
+    )
+    return Plan(current_revision(database), claims=claims, claims_gone=gone)
+
+
+def test_pool_of_a_domain_becomes_claims_and_ends(database: Database) -> None:
+    load_cluster(database)
+    world = load_world(database)
+    done = commit(database, pool_plan(database, ["n001", "n002"]), 0, NOW_S)
+    assert done.events == {"pool.claims": 1}
+    assert follow(database, world)
+    assert {c.node: c.window for c in world.claims.values()} == {
+        "n001": "rack/r01",
+        "n002": "rack/r01",
+    }
+    assert same(world, load_world(database))
+    assert audit_ledger(database).is_clean
+    (event,) = list_events(database, since=done.revision - 1).items
+    assert (event.subject_kind, event.name) == ("pool", "rack/r01")
+    assert event.message == "16 GPUs of 2 nodes are kept for gangs in recovery"
+    commit(database, pool_plan(database, [], (ClaimId("pool-n001"),)), 0, NOW_S)
+    assert follow(database, world)
+    assert sorted(c.node for c in world.claims.values()) == ["n002"]
+
+
+def test_pool_decided_on_an_older_map_or_node_is_left_out(database: Database) -> None:
+    load_cluster(database)
+    plan = pool_plan(database, ["n001"])
+    cordon_node(database, "n001", reason="fan 3", by="", now_s=NOW_S)
+    assert commit(database, plan, 0, NOW_S).events == {}
+    assert claimed(database) == {}
+
+
+def test_import_takes_a_node_from_a_pool(database: Database) -> None:
+    inventory = load_cluster(database)
+    commit(database, pool_plan(database, ["n004"]), 0, NOW_S)
+    fewer = replace(inventory, nodes=inventory.nodes[:2])
+    assert import_inventory(database, fewer, prune=True, dry_run=False, now_s=NOW_S).removed == 2
+    assert claimed(database) == {}
+    assert audit_ledger(database).is_clean

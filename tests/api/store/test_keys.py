@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from api.store.batch import run_batch
+from api.store.batch import run_batch, submit_together
 from api.store.ending import End
 from api.store.engine import Database
 from api.store.errors import Conflict
@@ -135,3 +135,15 @@ def test_batches_at_once_under_one_key_are_one(database: Database) -> None:
         found = sorted(pool.map(attempt, range(6)))
     assert found == [[False] * 6] * 5 + [[True] * 6]
     assert len(list_jobs(database).items) == 7
+
+
+def test_same_key_twice_in_one_transaction_is_one_job(database: Database) -> None:
+    """A request that a proxy has doubled may share its transaction with itself."""
+    asked = [(database, Submission(make_spec("a"), {}, k)) for k in (key(), key(), key("other"))]
+    with database.write(NOW_S) as tx:
+        first, second, third = submit_together(tx, asked)
+    assert isinstance(first, tuple)
+    assert isinstance(second, tuple)
+    assert (first[0].uid, first[1], second[1]) == (second[0].uid, True, False)
+    assert isinstance(third, Conflict)
+    assert third.path == "Idempotency-Key"

@@ -45,7 +45,9 @@ def test_gpu_held_twice_is_found_where_the_triggers_were_off(database: Database)
         execute(database, "ALTER TABLE pods ENABLE TRIGGER pods_update")
     audit = audit_ledger(database)
     assert len(audit.doubles) == 1
-    assert "of node 'n001' that another live pod holds" in audit.doubles[0]
+    assert "of node 'n001' that another live pod holds" in str(audit.doubles[0])
+    assert set(audit.parts.nodes) == {"n001", "n002"}
+    assert set(audit.parts.jobs) == {first.uid, second.uid}
     assert not audit.is_clean
 
 
@@ -83,9 +85,10 @@ def test_claims_that_should_not_be_are_found_where_the_triggers_were_off(
     audit = audit_ledger(database)
     assert not audit.is_clean
     ended = [f"claim 'c-{number}' is of job 'j', which has ended" for number in range(4)]
-    (pod,) = [fault for fault in audit.claim_faults if fault.startswith("pod")]
+    faults = list(map(str, audit.claim_faults))
+    (pod,) = [fault for fault in faults if fault.startswith("pod")]
     assert pod.endswith("stays on GPUs of node 'n002' that claim 'c-3' is to have")
-    assert [fault for fault in audit.claim_faults if fault != pod] == [
+    assert [fault for fault in faults if fault != pod] == [
         "claims 'c-0' and 'c-1' have the same GPUs of node 'n001' at one time",
         "claims 'c-0' and 'c-2' have the same GPUs of node 'n001' at one time",
         "claim 'c-3' has GPUs that node 'n002' does not have",

@@ -7,6 +7,7 @@ from api.store.commit import commit
 from api.store.engine import Database
 from api.store.errors import BadCursor, Conflict, NotFound
 from api.store.events import current_revision, list_events
+from api.store.fault_reports import Report, report_fault
 from api.store.jobs import cancel_job, get_job_by_uid
 from api.store.pods import get_pod, list_pods, pods_of, report_pod
 from api.store.snapshot import load_world
@@ -17,6 +18,7 @@ from scheduler.model.job import JobSpec, Role
 from scheduler.model.lifecycle import JobState, PodState
 from scheduler.model.plan import Plan, PodMove
 from scheduler.model.resources import Resources
+from scheduler.recover.codes import code_of_xid
 from tests.api.store.build import (
     NOW_S,
     bind,
@@ -126,6 +128,16 @@ def test_same_report_again_does_nothing(bound: Database) -> None:
     report(bound, "a-member-0", PodState.RUNNING)
     report(bound, "a-member-1", PodState.FAILED, exit_code=1)
     assert current_revision(bound) == revision
+
+
+def test_report_is_taken_while_a_fault_of_its_gpus_has_yet_to_be_acted_on(bound: Database) -> None:
+    report(bound, "a-member-0", PodState.RUNNING)
+    report_fault(bound, "n001", Report(code_of_xid(31)), now_s=NOW_S)
+    revision = current_revision(bound)
+    report(bound, "a-member-0", PodState.RUNNING)
+    assert current_revision(bound) == revision
+    report(bound, "a-member-0", PodState.FAILED, exit_code=1)
+    assert load_world(bound).facts[-1].pod_state is PodState.FAILED
 
 
 def test_same_report_again_does_nothing_after_it_was_acted_on(bound: Database) -> None:

@@ -381,3 +381,21 @@ def test_large_gangs_keep_off_lemons_that_small_ones_still_use() -> None:
     assert "n003" not in job_nodes(world, large)
     world.set_topology(world.topology)
     assert world.table.lemons == {world.topology.node_index["n003"]}
+
+
+def test_a_member_gets_the_place_of_another_that_is_lost_when_its_node_is_back() -> None:
+    """Two members above the minimum are gone, one of them stopped for the other's sake."""
+    world = World(make_cluster(racks=1, nodes_per_rack=3))
+    uid = started(world, role_gang(role("w", 3, min=1)))
+    nodes = job_nodes(world, uid)
+    world.put_node(nodes[2], GONE)
+    settle(world, 10.0)
+    (stopped,) = [p for p in world.live_pods(uid) if p.index == 1]
+    world.put_node(nodes[1], NodeStanding(cordoned=True))
+    report(world, stopped, PodState.STOPPED)
+    settle(world, 20.0)
+    assert len(running(world, uid)) == 1
+    world.put_node(nodes[2], PLAIN)
+    settle(world, 30.0)
+    assert [p.index for p in running(world, uid)] == [0, 1]
+    assert job_nodes(world, uid)[1] == nodes[2]

@@ -37,7 +37,7 @@ def test_spares_are_kept_in_the_leaf_of_the_gang_and_used_first() -> None:
     (spare,) = spares(world, uid)
     before = places(world, uid)
     assert leaf_of(world, spare) == leaf_of(world, before[0][0])
-    other = submit(world, gang(8, 1, 14), "other")
+    other = submit(world, gang(8, 1, 14, preemptible=False), "other")
     settle(world)
     assert world.jobs[other].state is J.PENDING
     world.put_node(before[1][0], GONE)
@@ -57,7 +57,7 @@ def test_a_spare_is_kept_as_soon_as_a_node_is_free() -> None:
     report_all(world, first, P.SUCCEEDED, 0)
     settle(world, 10.0)
     assert len(spares(world, uid)) == 1
-    waits = submit(world, gang(8), "waits")
+    waits = submit(world, gang(8, preemptible=False), "waits")
     settle(world, 20.0)
     assert not running(world, waits)
 
@@ -115,7 +115,7 @@ def test_the_pool_of_a_domain_is_for_lost_members_alone() -> None:
     policy = Policy(breaker_share=1.0, spare_pool={"rack": 1})
     uid = submit(world, gang(8, 1, 2, failure=Failure(Scope.POD)), "a")
     settle(world, 0.0, policy)
-    others = [submit(world, gang(8), f"o{i}") for i in range(4)]
+    others = [submit(world, gang(8, preemptible=False), f"o{i}") for i in range(4)]
     settle(world, 0.0, policy)
     assert sum(len(running(world, other)) for other in others) == 2
     waiting = next(o for o in others if not running(world, o))

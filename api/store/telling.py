@@ -1,0 +1,98 @@
+"""What worlds of this process are told of its own writes, so that they need not read them back.
+
+A world told in this way is equal to one that read the rows: the same columns become the same
+records.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from api.store.engine import Database
+from api.store.snapshot import JOB_FIELDS, POD_FIELDS, job_record, pod_record
+from scheduler.cluster.world import World
+from scheduler.model.ids import JobId, PodId
+from scheduler.model.job import JobSpec
+from scheduler.model.lifecycle import FINAL, JobState, PodState
+from scheduler.model.plan import PodRecord
+
+Columns = Mapping[str, object]
+
+_NEW_JOB: Columns = {
+    "reason": None,
+    "message": "",
+    "attempt": 0,
+    "gpus_per_pod": 0,
+    "node_type": "",
+    "broken": "[]",
+    "held": False,
+}
+"""Columns that a new row leaves to the table; the others are NULL."""
+
+
+def follow_told(db: Database, world: World) -> bool:
+    """Have a world follow what this process wrote; False if it has to read, or there is nothing.
+
+    Facts have to be read: they are taken account of without a revision.
+    """
+    if world.facts:
+        return False
+    found = db.tail.told_since(world.revision)
+    if found is None:
+        return False
+    tellings, revision = found
+    for telling in tellings:
+        if not telling(world):
+            return False
+    world.revision = revision
+    return True
+
+
+def tell_new_jobs(rows: Sequence[Columns], specs: Sequence[JobSpec], world: World) -> bool:
+    """Jobs that were submitted."""
+    for row, spec in zip(rows, specs, strict=True):
+        whole = {**_NEW_JOB, **row}
+        world.put_job(job_record([whole.get(name) for name in JOB_FIELDS], spec))
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class ToldCommit:
+    """What a commit changed, where it was about jobs and pods alone.
+
+    Attributes:
+        jobs: Rows as they are now, in order of age.
+        pods: New ones, or those that start anew; as written.
+        pod_moves: Uid of the job, uid, state and exit code of others.
+    """
+
+    jobs: list[Columns] = field(default_factory=list)
+    pods: list[Columns] = field(default_factory=list)
+    pod_moves: list[tuple[str, str, str, int | None]] = field(default_factory=list)
+
+    def __call__(self, world: World) -> bool:
+        """Tell a world; False, and nothing told, if it does not know what this is about."""
+        moved = self._moved(world)
+        if moved is None or any(str(row["uid"]) not in world.jobs for row in self.jobs):
+            return False
+        for row in sorted(self.jobs, key=_age):
+            known = world.jobs[JobId(str(row["uid"]))]
+            if row["state"] in FINAL:
+                world.put_job(replace(known, state=JobState(str(row["state"]))))
+            else:
+                world.put_job(job_record([row[name] for name in JOB_FIELDS], known.spec))
+        arrived = [pod_record([row[name] for name in POD_FIELDS]) for row in self.pods]
+        world.put_pods([*moved, *arrived])
+        return True
+
+    def _moved(self, world: World) -> list[PodRecord] | None:
+        moved = []
+        for job, uid, state, exit_code in self.pod_moves:
+            known = world.pods.get(JobId(job), {}).get(PodId(uid))
+            if known is None:
+                return None
+            moved.append(replace(known, state=PodState(state), exit_code=exit_code))
+        return moved
+
+
+def _age(row: Columns) -> int:
+    return int(str(row["age"]))
