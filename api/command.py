@@ -397,12 +397,13 @@ def _outbox(
     settings: Settings, database: "Database", clock: "Clock", metrics: "Metrics"
 ) -> "Outbox":
     from api.hooks.configured import sender_by
+    from api.http.gating import is_asking
     from api.loop.outbox import Outbox
 
     return Outbox(
         database,
         clock,
-        sender_by(settings),
+        sender_by(settings, lambda: is_asking(settings, database)),
         concurrency=settings.hook_concurrency,
         tries=settings.hook_tries,
         history_s=settings.hook_history_s,

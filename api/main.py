@@ -49,7 +49,7 @@ from api.http.echo import EchoHeartbeats
 from api.http.errors import add_error_handlers
 from api.http.express import Express
 from api.http.feed import Feed
-from api.http.gating import gate_by
+from api.http.gating import gate_by, is_asking
 from api.http.glimpse import Glimpse
 from api.http.guard import Guard
 from api.http.observe import Observe
@@ -132,7 +132,10 @@ def create_app(
         metrics=metrics,
         door=Door(
             database,
-            HookRules(allowed_by(settings), settings.hook_grace_s_max),
+            HookRules(
+                allowed_by(settings, lambda: is_asking(settings, database)),
+                settings.hook_grace_s_max,
+            ),
             settings.launcher,
         ),
         reader=reader,

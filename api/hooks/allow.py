@@ -5,7 +5,7 @@ stands. So only listed places are called, and the address that was checked is th
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TypeAlias
@@ -50,6 +50,11 @@ EMBEDDING: tuple[Network, ...] = tuple(
 """IPv6 that stands for an IPv4 address: another way to write one that is refused."""
 
 
+def nobody() -> bool:
+    """Callers are not asked who they are."""
+    return False
+
+
 class HookRefused(Exception):
     """A place that hooks may not be at; the message says why and what is allowed."""
 
@@ -80,13 +85,18 @@ class Allowed:
         hosts: Exact names, in lower case.
         suffixes: `.example.com` for `*.example.com`.
         networks: Addresses, whatever name leads to them.
-        loopback: This machine is allowed though not listed, as nobody else can reach the service.
+        loopback: This machine is allowed though not listed, as nobody else can reach the service...
+        asks: ... unless callers are asked who they are: then not all of them may do everything.
     """
 
     hosts: frozenset[str] = frozenset()
     suffixes: tuple[str, ...] = ()
     networks: tuple[Network, ...] = ()
     loopback: bool = False
+    asks: Callable[[], bool] = nobody
+
+    def _is_alone(self) -> bool:
+        return self.loopback and not self.asks()
 
     def names(self, host: str) -> bool:
         """Whether a name is listed."""
@@ -103,7 +113,7 @@ class Allowed:
             self.check_address(target, target.address)
         elif target.host in METADATA_NAMES:
             raise HookRefused(f"host '{target.host}' tells machines their secrets; it is no hook")
-        elif self.names(target.host) or (self.loopback and _is_local(target.host)):
+        elif self.names(target.host) or (_is_local(target.host) and self._is_alone()):
             pass
         elif not self.networks:
             raise HookRefused(f"host '{target.host}' is not in hook_allow: {self}")
@@ -126,11 +136,11 @@ class Allowed:
             named = target.address is None and self.names(target.host)
             if any(network.is_loopback for network in listed):
                 return
-            if (self.loopback and (is_local or named)) or (is_local and named):
+            if (is_local and named) or ((is_local or named) and self._is_alone()):
                 return
             raise HookRefused(
                 f"{where} is a loopback address; hook_allow does not list it, and others can reach "
-                "this service"
+                "this service, or it asks who they are"
             )
         if listed:
             return
@@ -146,7 +156,9 @@ class Allowed:
 NOWHERE = Allowed()
 
 
-def read_allowed(entries: Sequence[str], *, loopback: bool) -> Allowed:
+def read_allowed(
+    entries: Sequence[str], *, loopback: bool, asks: Callable[[], bool] = nobody
+) -> Allowed:
     """The list of an operator: host names, `*.example.com`, addresses and CIDRs.
 
     Raises:
@@ -169,7 +181,7 @@ def read_allowed(entries: Sequence[str], *, loopback: bool) -> Allowed:
             raise ValueError(
                 f"hook_allow: found '{entry}'; an entry is a host, *.domain, address or CIDR"
             )
-    return Allowed(frozenset(hosts), tuple(sorted(suffixes)), tuple(networks), loopback)
+    return Allowed(frozenset(hosts), tuple(sorted(suffixes)), tuple(networks), loopback, asks)
 
 
 def parse(url: str) -> Target:

@@ -67,6 +67,13 @@ def check_files(settings: Settings) -> None:
             raise StartupError(str(error)) from None
 
 
+def is_asking(settings: Settings, database: Database) -> bool:
+    """Whether callers are asked who they are, by now."""
+    return settings.auth != OFF and (
+        settings.auth == REQUIRED or settings.knows_without_tokens or key_version(database) > 0
+    )
+
+
 def check_exposed(settings: Settings, database: Database) -> None:
     """Refuse to serve others without asking them who they are.
 
@@ -76,10 +83,7 @@ def check_exposed(settings: Settings, database: Database) -> None:
     """
     if settings.is_loopback:
         return
-    is_asked = settings.auth != OFF and (
-        settings.auth == REQUIRED or settings.knows_without_tokens or key_version(database) > 0
-    )
-    if is_asked:
+    if is_asking(settings, database):
         if settings.tls_cert is None:
             log.warning("tokens_unencrypted", host=settings.host, advice="tls_cert, or a proxy")
         return

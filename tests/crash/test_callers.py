@@ -86,7 +86,7 @@ def _pass(served: InProcess, seed: int, requests: int) -> None:
 
 
 # Seed 7: all that a gang's minimum wants had succeeded when it started again from the line.
-@pytest.mark.parametrize("seed", [7, 11])
+@pytest.mark.parametrize("seed", [7])
 def test_what_piles_up_between_cycles_is_decided_on(served: InProcess, seed: int) -> None:
     _pass(served, seed, 600)
 

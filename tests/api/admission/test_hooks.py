@@ -3,11 +3,14 @@
 from collections.abc import Iterator
 
 import pytest
+from starlette.testclient import TestClient
 
+from api.auth import Role
 from api.main import create_app
 from api.settings import Settings
 from api.store.engine import Database
 from tests.api.http.contract import Contract
+from tests.api.http.guarded import ask, token_for
 from tests.api.http.yard import Yard, problems
 
 JOB = {"name": "j", "parallelism": {"tp": 8}}
@@ -77,10 +80,21 @@ def test_a_loopback_hook_is_refused_where_others_reach_the_service(
     with Yard(database, contract) as yard:
         yard.load()
         settings = Settings(database_url=database.url, clock="manual", host="0.0.0.0")
-        yard.app.state.service = create_app(settings, database, yard.clock, None).state.service
+        open_to_all = create_app(settings, database, yard.clock, None)
         body = JOB | {"checkpoint": {"hook": "http://127.0.0.1:9/"}}
-        told = problems(yard.call("POST", "/v1/jobs", body), 422)
+        with TestClient(open_to_all, base_url="http://10.0.0.1:8080") as client:
+            told = problems(client.post("/v1/jobs", json=body), 422)
         assert "others can reach this service" in told["checkpoint.hook"]
+
+
+@pytest.mark.parametrize("database_kind", ["sqlite"])
+def test_a_loopback_hook_is_refused_from_the_first_token_on(yard: Yard) -> None:
+    """Then not all who reach the service may do everything, and a hook is no way around that."""
+    body = JOB | {"checkpoint": {"hook": "http://127.0.0.1:9/"}}
+    yard.ok("POST", "/v1/jobs", body | {"name": "before"})
+    token = token_for(yard, "ada", Role.SUBMITTER, "default")
+    told = problems(ask(yard, "POST", "/v1/jobs", token, body | {"name": "after"}), 422)
+    assert "it asks who they are" in told["checkpoint.hook"]
 
 
 @pytest.mark.parametrize("database_kind", ["sqlite"])
