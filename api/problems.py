@@ -62,7 +62,7 @@ KINDS: Mapping[str, Kind] = {
     "OperationalError": Kind(
         503, "database-unavailable", "The database does not answer; try again"
     ),
-    "DatabaseSilent": Kind(503, "database-unavailable", "The database does not answer; try again"),
+    "DatabaseSilent": Kind(503, "database-silent", "The database has fallen silent; try again"),
     "TimeoutError": Kind(503, "busy", "The service is too busy; try again"),
     "DataError": Kind(400, "unstorable", "A value that the database cannot hold"),
     "TooSlow": Kind(503, "too-slow", "The reader does not keep up; come back"),
@@ -74,7 +74,10 @@ KINDS: Mapping[str, Kind] = {
 """By the name of the exception's class, as the layers above are not imported here."""
 
 
-SAME = {"InterfaceError": "OperationalError", "DatabaseError": "OperationalError"}
+SAME = {
+    "DatabaseError": "OperationalError",
+    "InterfaceError": "OperationalError",
+}
 """Other words of drivers for a database that is away, read-only, full or corrupt."""
 
 FAULTS = frozenset({"IntegrityError", "NotSupportedError", "ProgrammingError"})

@@ -11,12 +11,12 @@ from api.clock import ManualClock
 from api.loop import runner as runner_module
 from api.loop.runner import Runner
 from api.store import commit as commit_module
-from api.store import jobs as jobs_module
 from api.store.bulk import upsert_rows
 from api.store.dependants import Dependants
 from api.store.engine import Database, Transaction
 from api.store.errors import LedgerRefused
 from api.store.jobs import cancel_job, list_jobs, submit_job
+from api.store.keys import KnownKeys
 from api.store.pods import list_pods, report_pod
 from api.store.views import IdempotencyKey
 from scheduler.cluster.nodes import NodeTable
@@ -193,7 +193,9 @@ def test_revisions_that_are_not_bumped_are_caught(
 ) -> None:
     """Rows of a revision that a watcher has read past already."""
     settle(runner)
-    monkeypatch.setattr("api.store.transaction._BUMP", "UPDATE counter SET revision = 1 + 0 * %s")
+    for name in ("_BUMP", "_BUMP_AND_TELL"):
+        same = "UPDATE counter SET revision = 1 + 0 * %s"
+        monkeypatch.setattr(f"api.store.transaction.{name}", same)
     submit(database, "a")
     assert caught(database) == {"4"}
 
@@ -204,7 +206,7 @@ def test_key_that_makes_two_jobs_is_caught(
     settle(runner)
     seen = Seen()
     key = IdempotencyKey("someone", "default", "k", "hash")
-    monkeypatch.setattr(jobs_module, "_job_of_key", lambda *_: None)
+    monkeypatch.setattr(KnownKeys, "job_of", lambda *_: None)
     for _ in range(2):
         job, _ = submit_job(database, make_spec("a"), {}, now_s=NOW_S, idempotency=key)
         seen.jobs.add(job.uid)

@@ -211,7 +211,7 @@ def _together(
 
 def _keys(database: Database) -> set[str]:
     with database.read() as connection:
-        return set(connection.execute(sa.select(meta.c.key)).scalars())
+        return set(connection.execute(sa.select(meta.c.key)).scalars()) - {"serves"}
 
 
 def _has_queued(database: Database, count: int) -> bool:
