@@ -309,8 +309,10 @@ def _evictions_give_a_place(world: World, plan: Plan) -> None:
                 raise BrokenPromise(
                     9, f"'{uid}' is evicted for '{evict.for_job}', which gets no place"
                 )
-            victims = pods or world.live_pods(uid)
-            gives_gpus = any(_gives(p, claimant) for p in victims)
+            # What is kept for a gang in recovery is given as well as what its pods hold.
+            gone: list[Claim | PodRecord] = [*(pods or world.live_pods(uid))]
+            gone += [claim for claim in world.claims.values() if claim.job == uid]
+            gives_gpus = any(_gives(one, claimant) for one in gone)
             if not gives_gpus and not _under_one_limit(world, uid, evict.for_job):
                 raise BrokenPromise(9, f"'{uid}' is evicted, but '{evict.for_job}' goes elsewhere")
         elif pods and evict is None:
@@ -342,7 +344,7 @@ def _under_one_limit(world: World, first: JobId, second: JobId) -> bool:
     return any(q.limit_gpus is not None or q.limit_by_model for q in both)
 
 
-def _gives(pod: PodRecord, place: Mapping[str, int]) -> bool:
+def _gives(pod: PodRecord | Claim, place: Mapping[str, int]) -> bool:
     """Whether what a pod holds can be of use to a place: its GPUs, or its node's CPU and memory."""
     if pod.gpu_mask and place.get(pod.node, 0) & pod.gpu_mask:
         return True

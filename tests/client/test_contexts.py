@@ -58,7 +58,7 @@ def test_bad_call_says_what_is_allowed(yardctl: Yardctl, words: tuple[str, ...],
 
 
 @pytest.mark.parametrize(
-    "text", ["contexts: [", "[]", "contexts: 3", "contexts: {a: 3}", "contexts: {a: {token: x}}"]
+    "text", ["contexts: [", "[]", "contexts: 3", "contexts: {a: 3}", "contexts: {a: {nope: x}}"]
 )
 def test_broken_file_is_named_and_not_overwritten(yardctl: Yardctl, text: str) -> None:
     path: Path = contexts_file()
