@@ -32,8 +32,7 @@ def test_fault_is_answered_without_its_details_and_logged_with_them() -> None:
     assert answer.status_code == 500
     assert answer.headers["content-type"] == "application/problem+json"
     assert "password" not in answer.text
-    assert logs[0]["event"] == "request_failed"
-    assert logs[0]["log_level"] == "error"
+    assert [line["log_level"] for line in logs if line["event"] == "request_failed"] == ["error"]
 
 
 def test_silent_database_is_answered_with_503_and_when_to_try_again() -> None:
@@ -41,13 +40,13 @@ def test_silent_database_is_answered_with_503_and_when_to_try_again() -> None:
         answer = ask(failing(TimeoutError("QueuePool limit reached")))
     assert answer.status_code == 503
     assert answer.headers["retry-after"] == "1"
-    assert logs[0]["log_level"] == "warning"
+    assert [line["log_level"] for line in logs if line["event"] == "request_refused"] == ["warning"]
 
 
 def test_request_that_its_sender_left_is_no_fault() -> None:
     with capture_logs() as logs:
         ask(failing(ClientDisconnect()))
-    assert not [line for line in logs if line["log_level"] == "error"]
+    assert not [line for line in logs if line["event"] == "request_failed"]
 
 
 def test_failed_requests_are_measured_by_status() -> None:
