@@ -32,12 +32,14 @@ class Seen:
 
     Attributes:
         events: (type, name, resourceVersion, state) in the order in which they came.
+        states: The newest of each object.
         streams: Opened; a watcher that leaves comes back with the version it saw last.
     """
 
     events: list[tuple[str, str, int, str]] = field(default_factory=list)
     deleted: int = 0
     streams: int = 0
+    states: dict[str, str] = field(default_factory=dict)
 
 
 class Watcher:
@@ -72,6 +74,7 @@ class Watcher:
         self._version = version
         self.seen.events.append((kind, name, int(version), state))
         self.seen.deleted += kind == "DELETED"
+        self.seen.states[name] = state
 
     @asynccontextmanager
     async def _stream(self) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -104,11 +107,17 @@ async def _lines(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
 
 
 class Passing:
-    """Gangs of two pods that are submitted, run, end and are deleted, some at a time."""
+    """Gangs of two pods that are submitted, run, end and are deleted, some at a time.
 
-    def __init__(self, served: Served, count: int) -> None:
+    Args:
+        told: Whether it was told that a gang has ended. Only then is it deleted: what happens
+            within one read is told as one change, and how long a read takes depends on the machine.
+    """
+
+    def __init__(self, served: Served, count: int, told: Callable[[str], bool]) -> None:
         self._served = served
         self._count = count
+        self._told = told
         self.error: BaseException | None = None
 
     def run(self) -> None:
@@ -133,6 +142,8 @@ class Passing:
         return found
 
     def _delete(self, job: dict[str, object]) -> bool:
+        if not self._told(str(job["name"])):
+            return False
         return self._served.call("DELETE", f"{JOBS}/{job['name']}")[0] == 200
 
     def _submit(self, number: int) -> None:
@@ -164,15 +175,22 @@ def memory_mb(process: int) -> float:
 async def _watch(served: Served, watchers: int, gangs: int) -> list[Seen]:
     """Half watch jobs, half pods; a fifth of them leave and come back all the time."""
     found: list[asyncio.Task[Seen]] = []
+    seen: list[Seen] = []
     for number in range(watchers):
         path, each = ((JOBS, 1), (PODS, 2))[number % 2]
         version = served.call("GET", path)[1]["metadata"]["resourceVersion"]
         leaves = 0.05 if number % 5 == 0 else 0.0
         watcher = Watcher(served.port, path, version, leaves=leaves, seed=number)
+        seen.append(watcher.seen)
         wanted = gangs * each
         task = watcher.run(lambda seen, wanted=wanted: seen.deleted == wanted)  # type: ignore[misc]  # mypy does not infer defaults
         found.append(asyncio.ensure_future(task))
-    passing = Passing(served, gangs)
+
+    def told(name: str) -> bool:
+        pods = [seen[1].states.get(f"{name}-w-{index}") for index in range(2)]
+        return seen[2].states.get(name) == "succeeded" and pods == ["Succeeded"] * 2
+
+    passing = Passing(served, gangs, told)
     thread = threading.Thread(target=passing.run)
     thread.start()
     try:
