@@ -6,10 +6,11 @@ from dataclasses import replace
 from api.k8s.base import Base, names_of, own, scope
 from api.k8s.errors import already_exists, conflict
 from api.k8s.gangs import form
-from api.k8s.kinds import NAME, Call, Column, Kind, Obj, Wanted, name_of, namespace_of
+from api.k8s.kinds import Call, Kind, Obj, Wanted, name_of, namespace_of
 from api.k8s.meta import Moved, kept_meta, metadata_of, version_of
 from api.k8s.schema import object_schema
 from api.k8s.table import age
+from api.k8s.volcano.columns import gang_columns
 from api.k8s.volcano.jobs import KIND as JOB
 from api.k8s.volcano.jobs import RESOURCE as JOBS
 from api.k8s.volcano.jobs import is_shown, newest_revision, shown_spec
@@ -38,14 +39,7 @@ KIND = Kind(
         "PodGroup says which pods start together.", {"spec": GROUP_SPEC, "status": GROUP_STATUS}
     ),
     short_names=("pg", "podgroup-v1beta1"),
-    columns=(
-        NAME,
-        Column("Status", description="Phase of the group."),
-        Column("minMember", "integer", description="Pods that have to run together."),
-        Column("RUNNINGS", "integer", description="Pods that run."),
-        Column("Age", "date"),
-        Column("Queue", description="The queue it waits in.", priority=1),
-    ),
+    columns=gang_columns("group"),
 )
 RESOURCE = KIND.resource
 _SHAPE = {"type": "object", "properties": {"spec": GROUP_SPEC}}

@@ -8,10 +8,11 @@ from typing import cast
 from api.admission.change import changed_job
 from api.k8s.base import Base, names_of, own, scope
 from api.k8s.errors import already_exists
-from api.k8s.kinds import NAME, Call, Column, Kind, Obj, Subresource, Wanted, name_of, namespace_of
+from api.k8s.kinds import Call, Kind, Obj, Subresource, Wanted, name_of, namespace_of
 from api.k8s.meta import Moved, kept_meta, metadata_of, version_of
 from api.k8s.schema import object_schema
 from api.k8s.table import age
+from api.k8s.volcano.columns import gang_columns
 from api.k8s.volcano.gang import gang_of
 from api.k8s.volcano.job_defaults import defaulted_job
 from api.k8s.volcano.job_rules import create_problems, update_problems
@@ -52,14 +53,7 @@ KIND = Kind(
     ),
     short_names=("vcjob", "vj"),
     subresources=(Subresource("status", ("get", "patch", "update")),),
-    columns=(
-        NAME,
-        Column("Status", description="Phase of the job."),
-        Column("minAvailable", "integer", description="Pods that have to run together."),
-        Column("RUNNINGS", "integer", description="Pods that run."),
-        Column("Age", "date"),
-        Column("Queue", description="The queue it waits in.", priority=1),
-    ),
+    columns=gang_columns("job"),
 )
 RESOURCE = KIND.resource
 
