@@ -28,6 +28,7 @@ def test_node_shows_what_it_has_and_where_it_is(yard: Yard) -> None:
         "faults": [],
         "lemon": False,
         "quarantined_until": None,
+        "mismatch": "",
         "cordoned": None,
         "draining": None,
         "domains": {"leaf": "l2", "rack": "r3"},
