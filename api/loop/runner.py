@@ -26,6 +26,7 @@ from api.store.faults import forget_faults
 from api.store.journal import JournalWorld
 from api.store.snapshot import Snapshot, follow_with_policy, load_snapshot, read_part
 from api.store.telling import follow_told
+from api.store.told_facts import has_settled
 from api.store.views import Committed
 from api.store.windows import end_windows
 from api.tracing import tracing
@@ -253,10 +254,12 @@ class Runner:
                 self._known = load_snapshot(self._database, kind, head_first=True)
             return self._known.world, self._known.policy, True
         world, backlog = self._known.world, self._known.backlog
-        if backlog is None and follow_told(self._database, world):
+        before = world.revision
+        is_told = backlog is None and follow_told(self._database, world)
+        if is_told and has_settled(world, before):
             return world, self._known.policy, True
         policy = follow_with_policy(self._database, world)
-        has_news = policy is not None or backlog is not None
+        has_news = is_told or policy is not None or backlog is not None
         if backlog is not None and policy is None:
             # Only when nothing else is to be done.
             with self._uncollected():

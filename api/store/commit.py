@@ -148,8 +148,9 @@ def _tell(tx: Transaction, kept: Kept, rows: _Rows) -> None:
     """Spare who follows in this process from reading what is plain: jobs and their pods."""
     if not kept.has_open_facts:
         tx.jobs |= {str(row["uid"]): row for row in rows.told.jobs if row["recovery"] is None}
-    if not (rows.facts or rows.claims or rows.claims_gone or rows.windows_over):
+    if not (rows.claims or rows.claims_gone or rows.windows_over):
         rows.told.pods.extend(rows.pods)
+        rows.told.facts.extend(rows.facts)
         tx.tell(rows.told, len(rows.told.jobs))
 
 

@@ -5,6 +5,7 @@ Asking again for what is so already, or was asked for already, is taken and does
 """
 
 from collections.abc import Mapping
+from functools import partial
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
@@ -12,6 +13,7 @@ from sqlalchemy import Connection
 from api.store.engine import Database, Transaction
 from api.store.job_rows import job_view, newest_job
 from api.store.tables import facts
+from api.store.told_facts import tell_facts
 from api.store.views import JobView
 from scheduler.errors import Problem, StateError
 from scheduler.model.lifecycle import FINAL, JobState
@@ -119,3 +121,4 @@ def _write(tx: Transaction, view: JobView, kind: FactKind) -> None:
     )
     row = {"id": revision, "kind": kind, "job_uid": view.uid, "at": tx.now_s}
     tx.connection.execute(sa.insert(facts), row)
+    tx.tell(partial(tell_facts, (row,)), 1)

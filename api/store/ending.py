@@ -14,6 +14,7 @@ from api.store.job_rows import job_view, select_jobs
 from api.store.keys import KnownKeys, key_row, known_keys, remember
 from api.store.outbox import put_deliveries
 from api.store.tables import facts, jobs
+from api.store.told_facts import ToldEnds
 from api.store.transaction import Transaction
 from api.store.views import IdempotencyKey, JobView
 from scheduler.model.lifecycle import FINAL, JobState
@@ -67,6 +68,8 @@ def end_jobs(tx: Transaction, ends: Sequence[End]) -> list[Ended]:
         except (Conflict, NotFound) as error:
             results.append(error)
     _write(tx.connection, rows)
+    told = ToldEnds(rows.cancelled, rows.deleted, rows.facts)
+    tx.tell(told, len(rows.cancelled) + len(rows.deleted) + len(rows.facts))
     return _read_again(tx.connection, rows, results)
 
 

@@ -1,6 +1,7 @@
 """Pods: list, and what their nodes report of them."""
 
 from collections.abc import Callable, Collection
+from functools import partial
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection
@@ -12,6 +13,7 @@ from api.store.jsontext import load_dict
 from api.store.paging import clamp, decode_cursor, encode_cursor, page_of
 from api.store.rows import AnyRow, AnySelect
 from api.store.tables import facts, jobs, nodes, pods
+from api.store.told_facts import tell_facts
 from api.store.views import Page, PodView
 from scheduler.errors import Problem, StateError
 from scheduler.model.lifecycle import LIVE_POD, POD_MOVES, REPORTED, PodState
@@ -267,3 +269,4 @@ def _write_report(tx: Transaction, pod: PodView, state: PodState, exit_code: int
         "at": tx.now_s,
     }
     tx.connection.execute(sa.insert(facts), row)
+    tx.tell(partial(tell_facts, (row,)), 1)

@@ -20,6 +20,7 @@ from api.store.queue_rows import read_queues
 from api.store.rows import AnyRow, AnySelect
 from api.store.standing import all_standings, changed_standings
 from api.store.tables import claims, counter, events, facts, jobs, nodes, pods, queues, windows
+from api.store.told_facts import fact_of
 from api.store.topology import map_revision_select, read_topology
 from api.store.windows import WINDOWS_GONE, read_windows
 from scheduler.cluster.world import World
@@ -27,7 +28,7 @@ from scheduler.model.claim import Claim
 from scheduler.model.ids import ClaimId, JobId, NodeId, PodId
 from scheduler.model.job import JobSpec
 from scheduler.model.lifecycle import FINAL, LIVE_POD, JobState, PodState, Reason
-from scheduler.model.plan import Fact, FactKind, JobRecord, PodRecord
+from scheduler.model.plan import Fact, JobRecord, PodRecord
 from scheduler.model.standing import PLAIN
 from scheduler.policy import QUEUE_ORDERS, Policy
 from scheduler.topology.tree import Topology
@@ -340,20 +341,7 @@ def _forget_deleted(world: World, connection: Connection, span: Span) -> None:
 
 
 def _open_facts(connection: Connection) -> list[Fact]:
-    return [
-        Fact(
-            id=row.id,
-            revision=row.id,
-            kind=FactKind(row.kind),
-            job=JobId(row.job_uid),
-            pod=PodId(row.pod_uid) if row.pod_uid is not None else None,
-            attempt=row.attempt,
-            pod_state=PodState(row.pod_state) if row.pod_state is not None else None,
-            exit_code=row.exit_code,
-            request_id=row.request_id or "",
-        )
-        for row in connection.execute(_OPEN_FACTS)
-    ]
+    return [fact_of(row._mapping) for row in connection.execute(_OPEN_FACTS)]
 
 
 def job_record(row: Iterable[Any], spec: JobSpec) -> JobRecord:

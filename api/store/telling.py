@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 
 from api.store.engine import Database
 from api.store.snapshot import JOB_FIELDS, POD_FIELDS, job_record, pod_record
+from api.store.told_facts import end_job
 from scheduler.cluster.world import World
 from scheduler.model.ids import JobId, PodId
 from scheduler.model.job import JobSpec
-from scheduler.model.lifecycle import FINAL, JobState, PodState
+from scheduler.model.lifecycle import FINAL, PodState
 from scheduler.model.plan import PodRecord
 
 Columns = Mapping[str, object]
@@ -32,10 +33,8 @@ _NEW_JOB: Columns = {
 def follow_told(db: Database, world: World) -> bool:
     """Have a world follow what this process wrote; False if it has to read, or there is nothing.
 
-    Facts have to be read: they are taken account of without a revision.
+    Facts that were taken account of without an event stay; see `told_facts.has_settled`.
     """
-    if world.facts:
-        return False
     found = db.tail.told_since(world.revision)
     if found is None:
         return False
@@ -63,11 +62,13 @@ class ToldCommit:
         jobs: Rows as they are now, in order of age.
         pods: New ones, or those that start anew; as written.
         pod_moves: Uid of the job, uid, state and exit code of others.
+        facts: Ids of those that were taken account of.
     """
 
     jobs: list[Columns] = field(default_factory=list)
     pods: list[Columns] = field(default_factory=list)
     pod_moves: list[tuple[str, str, str, int | None]] = field(default_factory=list)
+    facts: list[int] = field(default_factory=list)
 
     def __call__(self, world: World) -> bool:
         """Tell a world; False, and nothing told, if it does not know what this is about."""
@@ -75,13 +76,15 @@ class ToldCommit:
         if moved is None or any(str(row["uid"]) not in world.jobs for row in self.jobs):
             return False
         for row in sorted(self.jobs, key=_age):
-            known = world.jobs[JobId(str(row["uid"]))]
             if row["state"] in FINAL:
-                world.put_job(replace(known, state=JobState(str(row["state"]))))
+                end_job(world, row)
             else:
-                world.put_job(job_record([row[name] for name in JOB_FIELDS], known.spec))
+                spec = world.jobs[JobId(str(row["uid"]))].spec
+                world.put_job(job_record([row[name] for name in JOB_FIELDS], spec))
         arrived = [pod_record([row[name] for name in POD_FIELDS]) for row in self.pods]
         world.put_pods([*moved, *arrived])
+        done = frozenset(self.facts)
+        world.facts = [fact for fact in world.facts if fact.id not in done]
         return True
 
     def _moved(self, world: World) -> list[PodRecord] | None:
