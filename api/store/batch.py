@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from sqlalchemy import Connection
 
-from api.store.bulk import among, insert_rows
+from api.store.bulk import among, array_of, insert_rows
 from api.store.driver import ask
 from api.store.ending import End, Ended, end_jobs
 from api.store.engine import Database, Transaction
@@ -166,7 +166,7 @@ def _names_in_use(
     sql = _NAMES_SQLITE if is_lite else _NAMES
     found: dict[tuple[str, str], tuple[str, int]] = {}
     for namespace, names in by_namespace.items():
-        listed = json.dumps(names) if is_lite else names
+        listed = json.dumps(names) if is_lite else array_of(names)
         for name, state, live in ask(connection, sql, (namespace, listed)):
             found[namespace, name] = (state, live)
     return found

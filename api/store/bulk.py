@@ -16,6 +16,9 @@ _POSTGRESQL = postgresql.dialect()  # type: ignore[no-untyped-call]  # without a
 
 Row = Mapping[str, object]
 
+_NUL = "\0"
+"""In no text that PostgreSQL takes."""
+
 
 def insert_rows(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
     """Insert rows that all have the same columns."""
@@ -43,9 +46,8 @@ def insert_rows_and(
         tell(connection, then.replace("%s", "?"), values)
         return
     columns = tuple(rows[0])
-    arrays = ([row[c] for row in rows] for c in columns)
     sql = f"WITH inserted AS ({_insert_sql(table, columns)}) {then}"
-    tell(connection, sql, (*arrays, *values))
+    tell(connection, sql, (*_by_column(rows), *values))
 
 
 def upsert_rows(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
@@ -118,8 +120,35 @@ def plain_sql(statement: sa.ClauseElement, dialect: sa.Dialect) -> str:
 
 
 def _send(connection: Connection, sql: str, rows: Sequence[Row]) -> None:
-    columns = tuple(rows[0])
-    tell(connection, sql, tuple([row[c] for row in rows] for c in columns))
+    tell(connection, sql, _by_column(rows))
+
+
+def _by_column(rows: Sequence[Row]) -> tuple[object, ...]:
+    return tuple(array_of([row[column] for row in rows]) for column in rows[0])
+
+
+def array_of(values: Sequence[object]) -> object:
+    """An array parameter of PostgreSQL: its text, or the list where its kind is not one of these.
+
+    The driver makes the text value by value, which was an eighth of what a large commit takes.
+
+    Args:
+        values: All strings, or all numbers or booleans; some may be None.
+    """
+    first = next((value for value in values if value is not None), None)
+    if not isinstance(first, str | int | float | None):
+        return values
+    if not isinstance(first, str):
+        texts = ["NULL" if value is None else str(value) for value in values]
+        return f"{{{','.join(texts)}}}"
+    given = [value for value in values if isinstance(value, str)]
+    joined = _NUL.join(given)
+    if joined.count(_NUL) >= len(given):
+        return values  # the driver refuses it
+    quoted = joined.replace("\\", "\\\\").replace('"', '\\"').split(_NUL)
+    rest = iter(quoted)
+    texts = ["NULL" if value is None else f'"{next(rest)}"' for value in values]
+    return f"{{{','.join(texts)}}}"
 
 
 def _arrays(table: Table, columns: tuple[str, ...]) -> str:

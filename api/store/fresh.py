@@ -7,7 +7,7 @@ from typing import NamedTuple
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from api.store.bulk import among, plain_sql
+from api.store.bulk import among, array_of, plain_sql
 from api.store.claims import NOT_GONE, claim_of
 from api.store.dependants import Dependants
 from api.store.driver import ask, ask_rows
@@ -104,7 +104,7 @@ def _read_rows(connection: Connection, parts: Mapping[str, Part]) -> None:
     wanted = [uid for uid in parts if uid not in of_windows]
     if wanted:
         is_lite = connection.dialect.name == "sqlite"
-        sql, values = (_JOBS_SQLITE, json.dumps(wanted)) if is_lite else (_JOBS, wanted)
+        sql, values = (_JOBS_SQLITE, json.dumps(wanted)) if is_lite else (_JOBS, array_of(wanted))
         for row in ask_rows(connection, sql, (values,), _COLUMNS):
             parts[row.uid].row = row
     if of_windows:
