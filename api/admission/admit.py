@@ -205,7 +205,9 @@ def _refuse_denied(spec: JobSpec, queue: QueueChain | None) -> None:
 
 def _checked(body: JobBody, seen: _Seen) -> ReadJob:
     read = read_job(body)
-    spec = replace(read.spec, nodes=_expanded(read.spec.nodes))
+    spec = read.spec
+    if spec.nodes:
+        spec = replace(spec, nodes=_expanded(spec.nodes))
     shown = read.body
     if body.priority_class is not None:
         preempts = body.preempts and body.priority_class not in seen.never_preempt

@@ -15,11 +15,10 @@ from api.http.shapes import Shape
 from api.log import get_logger
 from api.loop.promised import promised_by_log
 from api.store.events import current_revision
-from api.store.happenings import count_events, waits_of
+from api.store.happenings import count_events, oldest_waiting, waits_of
 from api.store.ledger import audit_ledger
 from api.store.series import note
 from api.store.set_aside import set_parts_aside
-from scheduler.cluster.world import World
 from scheduler.model.lifecycle import JobState
 
 log = get_logger(__name__)
@@ -34,6 +33,9 @@ REST = 4.0
 
 AGAIN_S = 60.0
 """The same while parts are set aside, which are to be used again soon after they were mended."""
+
+LOOK_SHARE = 0.02
+"""Of its time at most goes into how gangs lie: a world that changes fast is followed in seconds."""
 
 LOGGED = 10
 
@@ -55,6 +57,7 @@ class Recorder:
         self._since = -1
         self._audited_s: float | None = None
         self._is_aside = False
+        self._look_at = 0.0
         self.quality = Quality()
 
     def start(self) -> None:
@@ -78,21 +81,24 @@ class Recorder:
                 self._since = -1
                 continue
             try:
-                self.sample()
+                self.sample(looks=time.monotonic() >= self._look_at)
                 self._audit_at_times()
             except Exception:  # an edge: figures that are missing for a while do no harm
                 log.exception("sample_failed")
 
-    def sample(self) -> None:
-        """Take one sample now."""
+    def sample(self, *, looks: bool = True) -> None:
+        """Take one sample now.
+
+        Args:
+            looks: Also work out how gangs lie that have a new place.
+        """
         service = self._service
-        self.quality.look(service)
+        if looks:
+            self._look()
         found = overview(service)
         figures = _figures(found) | self._happened()
-        oldest_s = service.reader.ask_if_free(_oldest_submission)
-        now_s = service.clock.now_s()
-        if oldest_s is not None:
-            figures["oldest_wait_s"] = max(0.0, now_s - oldest_s) if oldest_s >= 0 else 0.0
+        oldest_s, now_s = oldest_waiting(service.database), service.clock.now_s()
+        figures["oldest_wait_s"] = 0.0 if oldest_s is None else max(0.0, now_s - oldest_s)
         regret = self.quality.regret()
         if regret is not None:
             figures |= {"regret": regret.mean, "regret_max": regret.max}
@@ -102,6 +108,11 @@ class Recorder:
             self.quality.known,
         )
         note(service.database, figures, now_s=now_s)
+
+    def _look(self) -> None:
+        began = time.monotonic()
+        self.quality.look(self._service)
+        self._look_at = began + (time.monotonic() - began) / LOOK_SHARE
 
     def _audit_at_times(self) -> None:
         wait_s = AGAIN_S if self._is_aside else AUDIT_S
@@ -184,10 +195,3 @@ def _figures(found: Shape) -> dict[str, float]:
 
 def _ints(found: object) -> dict[str, int]:
     return dict(found) if isinstance(found, dict) else {}
-
-
-def _oldest_submission(world: World) -> float:
-    """When the gang was submitted that waits longest; -1 where none does."""
-    states = {JobState.PENDING, JobState.RESERVED}
-    times = (j.submitted_s for j in world.jobs.values() if j.state in states and not j.held)
-    return min(times, default=-1.0)

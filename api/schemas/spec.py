@@ -23,13 +23,30 @@ _RULES = TypeAdapter(tuple[Rule, ...])
 _EVICTION = TypeAdapter(Eviction)
 
 
+_SPECS_KEPT = 4_096
+_specs: dict[str, JobSpec] = {}
+"""Some of the newest: most jobs are read again soon after they were written, and more than once."""
+
+
 def dump_spec(spec: JobSpec) -> str:
     """A job as text; `load_spec` gives an equal one back."""
-    return _JOB.dump_json(spec).decode()
+    text = _JOB.dump_json(spec).decode()
+    _remember(text, spec)
+    return text
 
 
 def load_spec(text: str) -> JobSpec:
-    return _JOB.validate_json(text)
+    known = _specs.get(text)
+    if known is None:
+        known = _JOB.validate_json(text)
+        _remember(text, known)
+    return known
+
+
+def _remember(text: str, spec: JobSpec) -> None:
+    if len(_specs) >= _SPECS_KEPT:
+        _specs.clear()
+    _specs[text] = spec
 
 
 def dump_node_type(node_type: NodeType) -> str:

@@ -1,7 +1,7 @@
 """Ending jobs, one or many in a transaction: a cancel, or the end of a record."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import sqlalchemy as sa
@@ -99,8 +99,7 @@ def _end(
     if view.state in FINAL:
         _delete(tx, rows, view)
     elif not view.cancelling:
-        _cancel(tx, rows, view)
-        rows.again[index] = view.uid
+        view = _cancel(tx, rows, view)
     if end.idempotency is not None:
         rows.keys.append(key_row(end.idempotency, view.uid, tx.now_s))
     return view
@@ -117,8 +116,10 @@ def _delete(tx: Transaction, rows: _Rows, view: JobView) -> None:
     rows.deleted.append(view.uid)
 
 
-def _cancel(tx: Transaction, rows: _Rows, view: JobView) -> None:
+def _cancel(tx: Transaction, rows: _Rows, view: JobView) -> JobView:
+    """The job as it is then."""
     if view.state is JobState.PENDING and not view.live:
+        revision = _emit(tx, view, "job.cancelled", "cancelled while pending")
         rows.cancelled.append(
             {
                 "uid": view.uid,
@@ -126,14 +127,22 @@ def _cancel(tx: Transaction, rows: _Rows, view: JobView) -> None:
                 "reason": None,
                 "message": "",
                 "finished_at": tx.now_s,
-                "revision": _emit(tx, view, "job.cancelled", "cancelled while pending"),
+                "revision": revision,
             }
         )
-        return
+        return replace(
+            view,
+            state=JobState.CANCELLED,
+            reason=None,
+            message="",
+            finished_at=tx.now_s,
+            revision=revision,
+        )
     revision = _emit(tx, view, "job.cancel_asked", f"asked for while {view.state}")
     rows.facts.append(
         {"id": revision, "kind": FactKind.CANCEL, "job_uid": view.uid, "at": tx.now_s}
     )
+    return replace(view, cancelling=True)
 
 
 def _write(connection: Connection, rows: _Rows) -> None:

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from api.store.engine import Database, read_revision
 from api.store.tables import deliveries, events, jobs
 from api.store.tables_faults import faults
+from scheduler.model.lifecycle import JobState
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,21 @@ def waits_of(db: Database, since: int, until: int) -> Sequence[Wait]:
     )
     with db.read() as connection:
         return [Wait(queue, max(0.0, wait_s)) for queue, wait_s in connection.execute(query)]
+
+
+def oldest_waiting(db: Database) -> float | None:
+    """When the gang was submitted that waits longest and is not held; None where none waits."""
+    with db.read() as connection:
+        found = (
+            connection.execute(
+                sa.select(jobs.c.submitted_at)
+                .where(jobs.c.state == state, ~jobs.c.held)
+                .order_by(jobs.c.age)
+                .limit(1)
+            ).scalar()
+            for state in (JobState.PENDING, JobState.RESERVED)
+        )
+        return min((at for at in found if at is not None), default=None)
 
 
 def deliveries_waiting(db: Database) -> int:

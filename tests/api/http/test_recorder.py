@@ -71,6 +71,22 @@ def test_regret_and_spread_of_gangs_are_measured(yard: Yard, recorder: Recorder)
     assert "podyard_gangs_measured 0.0" in yard.call("GET", "/metrics").text
 
 
+def test_longest_wait_is_of_the_oldest_gang_that_nobody_holds(
+    yard: Yard, recorder: Recorder
+) -> None:
+    yard.load()
+    recorder.sample()
+    for name, waited_s in (("held", 20), ("old", 20), ("young", 5)):
+        yard.submit(name, parallelism={"tp": 8, "pp": 500}, if_never_fits="wait")
+        yard.cycle()
+        yard.ok("POST", "/v1/test/clock", {"advance_s": waited_s})
+    yard.ok("POST", "/v1/namespaces/default/jobs/held/hold", {})
+    yard.cycle()
+    recorder.sample()
+    found = series(yard, "?names=oldest_wait_s")["series"]["oldest_wait_s"]
+    assert found["mean"][-1] == 25.0
+
+
 @pytest.mark.parametrize("query", ["?span_s=1", "?span_s=x", "?names=%00", "?names=a%20b", "?n=1"])
 def test_bad_question_of_series_is_refused(any_yard: Yard, query: str) -> None:
     assert any_yard.call("GET", f"/v1/series{query}").status_code == 422

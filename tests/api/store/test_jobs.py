@@ -185,6 +185,7 @@ def test_pending_job_is_cancelled_at_once_and_deleted_the_next_time(database: Da
     job = submit(database, "a")
     cancelled = cancel_job(database, "default", "a", now_s=NOW_S + 1)
     assert (cancelled.state, cancelled.finished_at) == (JobState.CANCELLED, NOW_S + 1)
+    assert cancelled == get_job(database, "default", "a")
     deleted = cancel_job(database, "default", "a", now_s=NOW_S + 2)
     assert deleted.uid == job.uid
     with pytest.raises(NotFound):
@@ -199,6 +200,7 @@ def test_bound_job_is_cancelled_by_one_fact(database: Database) -> None:
     bind(database, job, ["n001", "n002"])
     asked = cancel_job(database, "default", "a", now_s=NOW_S)
     assert (asked.state, asked.cancelling) == (JobState.BOUND, True)
+    assert asked == get_job(database, "default", "a")
     revision = current_revision(database)
     assert cancel_job(database, "default", "a", now_s=NOW_S) == asked
     assert current_revision(database) == revision
