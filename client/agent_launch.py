@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from client.agent_users import Refused
 
@@ -32,6 +32,7 @@ class Launch(TypedDict):
     ib_hca: str | None
     checkpoint: Checkpoint | None
     strict: bool
+    fence_after_s: NotRequired[float | None]
 
 
 class Desired(TypedDict):

@@ -164,6 +164,7 @@ class Pods:
                 "log_bytes": how.log_bytes,
                 "log_files": how.log_files,
                 "guard": str(self._guard.absolute()) if launch["strict"] else None,
+                "fence_after_s": launch.get("fence_after_s"),
             }
             write_json(folder / PLAN, plan)
         except Refused as error:

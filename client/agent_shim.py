@@ -86,10 +86,12 @@ class Guard:
     Args:
         file: Where the agent writes when it sent the last heartbeat that was answered (seconds of
             `CLOCK_BOOTTIME`), and how long after it strict pods have to end; None = no guard.
+        own_after_s: How long after it this one has to; None = as the file says.
     """
 
-    def __init__(self, file: Path | None) -> None:
+    def __init__(self, file: Path | None, own_after_s: float | None = None) -> None:
         self._file = file
+        self._own_after_s = own_after_s
         self.has_struck = False
 
     def left_s(self) -> float | None:
@@ -98,8 +100,9 @@ class Guard:
             return None
         # Whatever is wrong with the file, the pod has nobody left who vouches for it.
         with contextlib.suppress(OSError, ValueError):
-            acked_s, after_s = self._file.read_text(encoding="ascii").split()[:2]
-            return max(0.0, float(acked_s) + float(after_s) - boot_time_s())
+            acked_s, said_s = self._file.read_text(encoding="ascii").split()[:2]
+            after_s = float(said_s) if self._own_after_s is None else self._own_after_s
+            return max(0.0, float(acked_s) + after_s - boot_time_s())
         return 0.0
 
 
@@ -246,7 +249,11 @@ def run(folder: Path, plan: dict[str, object], wakes: socket.socket) -> dict[str
     ranks.selector.register(wakes, selectors.EVENT_READ, None)
     ranks.start()
     stopping = Stopping(folder, float(str(plan["grace_s"])))
-    guard = Guard(Path(str(plan["guard"])) if plan.get("guard") else None)
+    own_s = plan.get("fence_after_s")
+    guard = Guard(
+        Path(str(plan["guard"])) if plan.get("guard") else None,
+        own_s if isinstance(own_s, float | int) else None,
+    )
     while ranks.processes:
         stopping.go_on(ranks)
         left_s = guard.left_s()

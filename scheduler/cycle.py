@@ -62,7 +62,7 @@ def run_cycle(world: World, policy: Policy, now_s: float) -> Plan:
         #    very cycle.
         apply_facts(draft, policy)
         draft.wake_at(world.end_quarantines(now_s))
-        lose_pods(draft)
+        lose_pods(draft, policy)
         drain_by_time(draft)
         # 2. And of time: limits that are reached, windows that open.
         push_on(draft)

@@ -11,7 +11,7 @@ from api.http.answers import Json, answers, takes
 from api.http.body import json_body
 from api.http.echo import remember
 from api.http.launch_env import waits
-from api.http.launching import launch_of
+from api.http.launching import fence_after_s, launch_of
 from api.http.routing import NamePath, make_router
 from api.http.service import Served, Service
 from api.schemas.heartbeat import HeartbeatAnswer, HeartbeatBody
@@ -24,7 +24,6 @@ from api.store.views import PodView
 from scheduler.errors import Problem
 from scheduler.model.lifecycle import PodState
 from scheduler.model.resources import indices_of
-from scheduler.policy import Policy
 
 NEXT_S = 10.0
 """Between heartbeats of a node whose pods all run, at most; and at least three of them have to be
@@ -32,10 +31,6 @@ missed before it is suspect, or a guard ends a pod."""
 
 NEXT_SOON_S = 1.0
 """While pods of the node have yet to start, or somebody reads their logs."""
-
-FENCE_MARGIN_S = 20.0
-"""So long before a node may be lost its strict pods have ended: time to kill, and for clocks that
-go differently. Half of `lost_after_s` where that is less."""
 
 router = make_router("nodes")
 
@@ -83,7 +78,7 @@ def _answer(service: Service, heard: Heard, said: Sequence[Said]) -> shapes.Shap
     def launch(pod: PodView, start: Start | None) -> shapes.Shape | None:
         if start is None or pod not in fresh:
             return None
-        return launch_of(pod, start, topology, launcher)
+        return launch_of(pod, start, topology, launcher, heard.policy)
 
     # One that waits for others of its gang is not there yet for its agent.
     due = [pod for pod in heard.desired if pod not in fresh or not waits(pod, starts[pod.job_uid])]
@@ -95,13 +90,8 @@ def _answer(service: Service, heard: Heard, said: Sequence[Said]) -> shapes.Shap
         "health": heard.health,
         "epoch": heard.epoch,
         "next_s": _next_s(heard),
-        "fence_after_s": fence_after_s(heard.policy),
+        "fence_after_s": fence_after_s(heard.policy.lost_after_s),
     }
-
-
-def fence_after_s(policy: Policy) -> float:
-    """How long after its last answered heartbeat a strict pod is ended."""
-    return policy.lost_after_s - min(FENCE_MARGIN_S, policy.lost_after_s / 2)
 
 
 def _said(body: HeartbeatBody) -> list[Said]:
@@ -134,7 +124,7 @@ def _next_s(heard: Heard) -> float:
     if is_due or heard.stopping or heard.is_read:
         return NEXT_SOON_S
     policy = heard.policy
-    return min(NEXT_S, policy.suspect_after_s / 3, fence_after_s(policy) / 3)
+    return min(NEXT_S, policy.suspect_after_s / 3, fence_after_s(policy.lost_after_s) / 3)
 
 
 def _ignored(word: Said, why: str) -> shapes.Shape:

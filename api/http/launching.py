@@ -12,22 +12,37 @@ from api.http.placement_pods import MASTER_PORT, slots
 from api.store.launches import Start
 from api.store.views import PodView
 from scheduler.model.resources import indices_of
+from scheduler.policy import Policy
 from scheduler.topology.tree import Topology
 
 CPU_PORT, CPU_PORTS = MASTER_PORT + 64, 400
 """Ports of gangs whose first rank has no GPU; a node has at most 64 of them."""
 
+FENCE_MARGIN_S = 20.0
+"""So long before a node may be lost its strict pods have ended: time to kill, and for clocks that
+go differently. Half of `lost_after_s` where that is less."""
+
 IMAGE = "{image}"
 """What stands for `run.image` in the launcher of the settings."""
 
 
-def launch_of(pod: PodView, start: Start, topology: Topology | None, launcher: str) -> shapes.Shape:
+def fence_after_s(lost_after_s: float) -> float:
+    """How long after the last answered heartbeat a strict pod is ended that may be lost then."""
+    return lost_after_s - min(FENCE_MARGIN_S, lost_after_s / 2)
+
+
+def launch_of(
+    pod: PodView, start: Start, topology: Topology | None, launcher: str, policy: Policy
+) -> shapes.Shape:
     """As `schemas.heartbeat.Launch` describes it."""
     found = [at for at, member in enumerate(start.members) if member.uid == pod.uid]
     at = found[0] if found else 0
     first = _world(start.members[:at])
     master = start.members[0] if start.members else pod
     saved = start.checkpoint
+    own_s, fence_s = start.lost_after_s, None
+    if own_s is not None:
+        fence_s = fence_after_s(max(own_s, policy.suspect_after_s))
     own = replace(start, run=run_of(pod.role, start.run))
     return {
         "command": command_of(own, launcher),
@@ -41,6 +56,7 @@ def launch_of(pod: PodView, start: Start, topology: Topology | None, launcher: s
         "ib_hca": None if topology is None else _adapters(topology, pod.node),
         "checkpoint": None if saved is None else {"step": saved.step, "uri": saved.uri},
         "strict": start.is_strict,
+        "fence_after_s": fence_s,
     }
 
 

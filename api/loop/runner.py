@@ -212,7 +212,7 @@ class Runner:
         began = time.perf_counter()
         world, policy, has_news = self._follow()
         has_more_time = self._give_back_time(world)
-        if self._judge_silence(policy) or has_more_time:
+        if self._judge_silence(world, policy) or has_more_time:
             world, policy, has_news = *self._follow()[:2], True
         self.stats.follow_s = time.perf_counter() - began
         self.stats.revision = world.revision
@@ -239,12 +239,12 @@ class Runner:
         epoch = self._leader.epoch
         return epoch is not None and self._outage.turn(world, epoch, self._clock.now_s())
 
-    def _judge_silence(self, policy: Policy) -> bool:
+    def _judge_silence(self, world: World, policy: Policy) -> bool:
         """Whether the health of a node changed, as its agent was silent for too long."""
         epoch = self._leader.epoch
         if self.silence is None or epoch is None:
             return False
-        return self.silence.turn(policy, epoch, self._clock.now_s())
+        return self.silence.turn(world, policy, epoch, self._clock.now_s())
 
     def _follow(self) -> tuple[World, Policy, bool]:
         """The world and policy as of now, and whether there was a change."""

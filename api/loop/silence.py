@@ -12,13 +12,16 @@ A node that comes back is seen where its heartbeat arrives (`api.store.hearing`)
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from api.log import get_logger
 from api.store.echoes import FRESH_S
 from api.store.leases import Lease, Leases
-from api.store.silence import AT_A_TIME, heard_of, write_silence
+from api.store.silence import AT_A_TIME, Silent, heard_of, write_silence
+from scheduler.cluster.world import World
+from scheduler.model.lifecycle import PodState
 from scheduler.model.node import Health
 from scheduler.policy import Policy
 from scheduler.recover.health import Heard
@@ -43,17 +46,53 @@ log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
+class Own:
+    """What the jobs with pods on a node have of their own.
+
+    Attributes:
+        at_s: Their `lost_after_s`.
+        passed_s: Silence for which the node counts as lost so far; 0 = it does not yet.
+    """
+
+    at_s: frozenset[float]
+    passed_s: float
+
+
+Limits: TypeAlias = Mapping[str, Own]
+"""By node, where any job has one and its pods are not lost yet."""
+
+
+def limits_of(world: World) -> dict[str, Own]:
+    """Of all nodes that may still be lost for silence alone, or are."""
+    found: dict[str, set[float]] = {}
+    for uid in world.holding:
+        own_s = world.jobs[uid].spec.failure.lost_after_s
+        if own_s is None:
+            continue
+        for pod in world.pods.get(uid, {}).values():
+            if pod.is_live and pod.state is not PodState.LOST:
+                found.setdefault(pod.node, set()).add(own_s)
+    limits = {node: Own(frozenset(at_s), 0.0) for node, at_s in found.items()}
+    for name in world.gone:
+        silent_s = world.standing[name].silent_s
+        if silent_s is None:
+            limits.pop(name, None)
+        elif world.on_node.get(name):
+            limits[name] = Own(frozenset(found.get(name, ())), silent_s)
+    return limits
+
+
+@dataclass(frozen=True, slots=True)
 class Look:
     """What was found.
 
     Attributes:
-        silent: Node -> how its silence counts, and when it was last heard; those whose health has
-            yet to follow.
+        silent: By node; those whose health has yet to follow.
         stands_still: More agents are silent than the policy believes at once.
         next_s: Unix seconds of the next look.
     """
 
-    silent: dict[str, tuple[Heard, float]]
+    silent: dict[str, Silent]
     stands_still: bool
     next_s: float
 
@@ -73,15 +112,23 @@ class SilenceClock:
     still: list[tuple[float, float]] = field(default_factory=list)
     lowered: list[tuple[float, float]] = field(default_factory=list)
     _still_from: float | None = None
+    _limits: Limits = field(default_factory=dict)
 
-    def look(self, found: Iterable[Lease], policy: Policy, now_s: float) -> Look:
-        """Judge what is known of agents by `now_s`."""
+    def look(
+        self, found: Iterable[Lease], policy: Policy, now_s: float, limits: Limits | None = None
+    ) -> Look:
+        """Judge what is known of agents by `now_s`.
+
+        Args:
+            limits: What jobs of some nodes have of their own.
+        """
+        self._limits = limits or {}
         agents = [lease for lease in found if not self._is_old_news(lease, policy, now_s)]
         overdue = [a for a in agents if now_s - self._base(a) >= policy.suspect_after_s]
         stands_still = len(overdue) > policy.breaker_share * len(agents)
         self._note(now_s, stands_still=stands_still)
         silent = {
-            lease.node: (heard, lease.seen_s)
+            lease.node: Silent(heard, lease.seen_s, self._counted_s(lease, now_s))
             for lease in overdue
             if (heard := self._judge(lease, policy, now_s)) is not None
         }
@@ -90,16 +137,30 @@ class SilenceClock:
     def _is_old_news(self, lease: Lease, policy: Policy, now_s: float) -> bool:
         """Lost for long: nothing more becomes of it, and it says nothing of the network."""
         is_old = now_s - lease.since_s > policy.breaker_window_s
-        return lease.health is Health.LOST and is_old and lease.seen_s <= lease.since_s
+        if lease.health is not Health.LOST or not is_old or lease.seen_s > lease.since_s:
+            return False
+        return self._limit_s(lease, policy) is None
 
     def _base(self, lease: Lease) -> float:
         return max(lease.seen_s, self.began_s)
 
     def _judge(self, lease: Lease, policy: Policy, now_s: float) -> Heard | None:
         """What its health has yet to follow; None where it has."""
-        if self._counted_s(lease, now_s) >= self._lost_after_s(lease, policy):
-            return None if lease.health in {Health.LOST, Health.OUT} else Heard.LOST
+        limit_s = self._limit_s(lease, policy)
+        if limit_s is not None and self._counted_s(lease, now_s) >= limit_s:
+            return Heard.LOST
         return Heard.SUSPECT if lease.health is Health.HEALTHY else None
+
+    def _limit_s(self, lease: Lease, policy: Policy) -> float | None:
+        """When more is lost there than is by now; None = nothing is left to be lost."""
+        if lease.health is Health.OUT:
+            return None
+        of_all_s = self._lost_after_s(lease, policy)
+        own = self._limits.get(lease.node)
+        if own is None:
+            return None if lease.health is Health.LOST else of_all_s
+        to_come = [max(at, policy.suspect_after_s) for at in own.at_s]
+        return min((at for at in (*to_come, of_all_s) if at > own.passed_s), default=None)
 
     def _lost_after_s(self, lease: Lease, policy: Policy) -> float:
         known = (was for at, was in self.lowered if lease.seen_s <= at + TOLD_WITHIN_S)
@@ -130,11 +191,11 @@ class SilenceClock:
         due = [now_s + policy.suspect_after_s]
         for lease in agents:
             counted_s = self._counted_s(lease, now_s)
-            if lease.health in {Health.LOST, Health.OUT}:
+            limit_s = self._limit_s(lease, policy)
+            if limit_s is None:
                 continue
-            is_suspect = counted_s >= policy.suspect_after_s
-            lost_after_s = self._lost_after_s(lease, policy)
-            limit_s = lost_after_s if is_suspect else policy.suspect_after_s
+            if counted_s < policy.suspect_after_s:
+                limit_s = policy.suspect_after_s
             due.append(now_s + limit_s - counted_s)
         return max(min(due), now_s + LOOK_EVERY_S)
 
@@ -155,7 +216,7 @@ class Silence:
         self.next_s = 0.0
         self.stands_still = False
 
-    def turn(self, policy: Policy, epoch: int, now_s: float) -> bool:
+    def turn(self, world: World, policy: Policy, epoch: int, now_s: float) -> bool:
         """Look if it is time to; whether the health of a node changed.
 
         Raises:
@@ -169,7 +230,7 @@ class Silence:
             self._take_policy(policy, now_s)
         if now_s < self.next_s:
             return False
-        found = self._clock.look(heard_of(self._leases), policy, now_s)
+        found = self._clock.look(heard_of(self._leases), policy, now_s, limits_of(world))
         self._tell(found)
         self.next_s = found.next_s
         if not found.silent:

@@ -54,7 +54,8 @@ class Launch(Strict):
     One process for each of `ranks`, the k-th on the k-th of the pod's GPUs; a pod without GPUs has
     one rank. `nodes` counts the pods of the gang, `node_rank` is this one's place among them.
     `ib_hca` names the adapters in the order of rails, where the node's label tells. A pod that is
-    `strict` is ended by its guard `fence_after_s` after the last answered heartbeat.
+    `strict` is ended by its guard `fence_after_s` after the last answered heartbeat; null = as the
+    answer to the heartbeat says.
     """
 
     command: list[str]
@@ -68,6 +69,7 @@ class Launch(Strict):
     ib_hca: str | None
     checkpoint: LaunchCheckpoint | None
     strict: bool
+    fence_after_s: float | None
 
 
 class DesiredPod(Strict):

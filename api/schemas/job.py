@@ -202,14 +202,19 @@ class FailureBody(Strict):
     A job without this section is not started again after a crash of its own; with it, ten times
     unless it says otherwise. What machines do to a job is never counted.
 
+    `lost_after_s` is how long the agent of a node has to be silent until the job's pods there count
+    as lost and start elsewhere; by default as the policy says, and never less than its
+    `suspect_after_s`.
+
     With `fence: strict` its pods end by themselves before they could be running twice: when their
-    node has not reached the service for nearly `lost_after_s` of the policy.
+    node has not reached the service for nearly `lost_after_s`.
     """
 
     scope: Literal["gang", "pod", "pod_else_gang"] = "gang"
     max_restarts: Count = 10
     backoff_s: Seconds = 10.0
     hold_s: Seconds = 600.0
+    lost_after_s: SomeSeconds | None = None
     fence: Literal["none", "strict"] = "none"
 
 

@@ -197,6 +197,7 @@ def _spec_of(body: JobBody) -> JobSpec:
             body.failure.max_restarts,
             body.failure.backoff_s,
             body.failure.hold_s,
+            body.failure.lost_after_s,
         ),
         model=_model_of(body.model) if body.model else None,
         axis_weights=(body.axis_weights.model_dump(exclude_none=True) if body.axis_weights else {}),

@@ -228,6 +228,7 @@ def _gather(
             "health_why": verdict.why,
             "health_since": since_s,
             "fenced": verdict.fenced,
+            "silent_s": standing.silent_s if verdict.by_silence else None,
             "revision": revision,
         }
     )

@@ -200,7 +200,8 @@ def _write(tx: Transaction, node: str, standing: NodeStanding, heard: Heard) -> 
         fenced=standing.fenced,
         is_empty=bool(tx.connection.execute(empty).scalar_one()),
     )
-    set_health(tx, node, verdict.health, verdict.why, fenced=verdict.fenced)
+    silent_s = standing.silent_s if verdict.by_silence else None
+    set_health(tx, node, verdict.health, verdict.why, fenced=verdict.fenced, silent_s=silent_s)
     if verdict.drain and standing.drain is None:
         change_node(tx, node, *drain_asked(standing, verdict.why, tx.now_s))
     elif standing.drain is not None and standing.drain.by == BY_FAULT and not verdict.drain:

@@ -324,7 +324,8 @@ def _come_back(tx: Transaction, node: str, said: Sequence[Said], known: _Known) 
         is_empty=not known.pods and not there,
         is_clean=there <= desired.keys(),
     )
-    set_health(tx, node, verdict.health, verdict.why, fenced=verdict.fenced)
+    silent_s = standing.silent_s if verdict.by_silence else None
+    set_health(tx, node, verdict.health, verdict.why, fenced=verdict.fenced, silent_s=silent_s)
     if verdict.health in _COMES_BACK:
         return
     for run, pod in desired.items():

@@ -22,12 +22,14 @@ class Start:
     Attributes:
         run: As asked for: `command`, `env`, `image`.
         is_strict: Its pods end by themselves when their node has been cut off for long.
+        lost_after_s: Its own time of silence until they count as lost; None = the policy's.
         members: Its pods that run or have ended well, in the order of ranks.
         checkpoint: The newest of which a copy is left.
     """
 
     run: Mapping[str, object]
     is_strict: bool
+    lost_after_s: float | None
     members: tuple[PodView, ...]
     checkpoint: Checkpoint | None
 
@@ -51,5 +53,11 @@ def _start(connection: Connection, uid: str, lost: frozenset[str]) -> Start:
         if pod.state in LIVE_POD or pod.state is PodState.SUCCEEDED
     )
     checkpoint = newest_that_exists(connection, uid, lost)
-    is_strict = isinstance(failure, dict) and failure.get("fence") == "strict"
-    return Start(run if isinstance(run, dict) else {}, is_strict, members, checkpoint)
+    failing = failure if isinstance(failure, dict) else {}
+    return Start(
+        run if isinstance(run, dict) else {},
+        failing.get("fence") == "strict",
+        failing.get("lost_after_s"),
+        members,
+        checkpoint,
+    )

@@ -1,13 +1,14 @@
 """Nodes whose agents are silent: what that makes of their health is written down."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import sqlalchemy as sa
 
 from api.store.engine import Transaction
 from api.store.errors import Deposed
 from api.store.leases import Lease, Leases, read_leases
-from api.store.standing import all_standings, set_health, standing_of
+from api.store.standing import all_standings, change_node, set_health, standing_of
 from api.store.tables import leader, leases
 from scheduler.model.ids import NodeId
 from scheduler.model.standing import NodeStanding
@@ -20,6 +21,21 @@ ONE_BY_ONE = 20
 """So few standings are read one by one; of more, all are."""
 
 
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """What a node's silence has come to.
+
+    Attributes:
+        heard: How it counts.
+        seen_s: When its agent was last heard, Unix seconds.
+        counted_s: For how long it was silent, without the times that do not count.
+    """
+
+    heard: Heard
+    seen_s: float
+    counted_s: float
+
+
 def heard_of(book: Leases) -> list[Lease]:
     """When every agent was last heard, as far as this process can know."""
     book.flush()
@@ -27,17 +43,15 @@ def heard_of(book: Leases) -> list[Lease]:
         return read_leases(connection)
 
 
-def write_silence(
-    book: Leases, silent: Mapping[str, tuple[Heard, float]], epoch: int, now_s: float
-) -> int:
+def write_silence(book: Leases, silent: Mapping[str, Silent], epoch: int, now_s: float) -> int:
     """Write down what silence makes of nodes; one that was heard meanwhile is left alone.
 
     Args:
-        silent: Node -> how its silence counts, and when it was last heard.
+        silent: By node.
         epoch: Of the leader that judged.
 
     Returns:
-        Nodes whose health changed.
+        Nodes of which something changed.
 
     Raises:
         Deposed: If the epoch is over; nothing was written.
@@ -49,19 +63,26 @@ def write_silence(
         # Read under the lock: a heartbeat that came before it goes before this.
         seen = _seen(tx, silent) | book.unwritten()
         still = {
-            node: heard
-            for node, (heard, at) in sorted(silent.items())[:AT_A_TIME]
-            if node in seen and seen[node] <= at
+            node: found
+            for node, found in sorted(silent.items())[:AT_A_TIME]
+            if node in seen and seen[node] <= found.seen_s
         }
         standings = _standings(tx, still)
-        return sum(_judge(tx, node, standings[node], heard) for node, heard in still.items())
+        return sum(_judge(tx, node, standings[node], found) for node, found in still.items())
 
 
-def _judge(tx: Transaction, node: str, standing: NodeStanding, heard: Heard) -> bool:
-    verdict = health_of(standing.faults, heard, standing.health, fenced=standing.fenced)
-    if verdict.health is standing.health:
+def _judge(tx: Transaction, node: str, standing: NodeStanding, found: Silent) -> bool:
+    verdict = health_of(standing.faults, found.heard, standing.health, fenced=standing.fenced)
+    silent_s = found.counted_s if verdict.by_silence else None
+    if verdict.health is not standing.health:
+        return set_health(
+            tx, node, verdict.health, verdict.why, fenced=verdict.fenced, silent_s=silent_s
+        )
+    if silent_s is None or standing.silent_s is None or silent_s <= standing.silent_s:
         return False
-    return set_health(tx, node, verdict.health, verdict.why, fenced=verdict.fenced)
+    said = f"its agent has been silent for {silent_s:.0f} s"
+    change_node(tx, node, "node.silent", said, {"silent_s": silent_s}, {"silent_s": silent_s})
+    return True
 
 
 def _seen(tx: Transaction, nodes: Mapping[str, object]) -> dict[str, float]:

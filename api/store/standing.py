@@ -36,6 +36,7 @@ STANDING_COLUMNS = (
     nodes.c.lemon,
     nodes.c.quarantined_until,
     nodes.c.mismatch,
+    nodes.c.silent_s,
 )
 """What `standing_from` reads, in this order."""
 
@@ -137,6 +138,7 @@ def standing_from(row: AnyRow, of_node: tuple[NodeFault, ...]) -> NodeStanding:
         lemon=bool(r["lemon"]),
         quarantined_until_s=r["quarantined_until"],
         mismatch=r["mismatch"],
+        silent_s=r["silent_s"],
     )
 
 
@@ -156,6 +158,7 @@ def set_health(
     why: str,
     *,
     fenced: bool | None = None,
+    silent_s: float | None = None,
     more: Mapping[str, object] | None = None,
 ) -> bool:
     """Write down how a machine is, with an event; the same again changes nothing.
@@ -164,6 +167,7 @@ def set_health(
         why: In words, for people; part of what is compared, so without a figure that grows.
         fenced: Whether its pods are known to be gone; None = as it was. Only one that is lost or
             out can be.
+        silent_s: Of a node that is lost for silence alone: how long that has counted.
         more: Of the event's body.
 
     Returns:
@@ -191,6 +195,7 @@ def set_health(
     }
     said = f"{health}: {why}" if why else str(health)
     values: dict[str, object] = {"health": health, "health_why": why, "fenced": is_fenced}
+    values["silent_s"] = silent_s
     if row.health != health:
         values["health_since"] = tx.now_s
     if health is Health.LOST and row.health != Health.LOST:

@@ -125,6 +125,7 @@ nodes = sa.Table(
     sa.Column("lemon", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("quarantined_until", sa.Double),
     sa.Column("mismatch", sa.Text, nullable=False, server_default=""),
+    sa.Column("silent_s", sa.Double),
     sa.Column("revision", sa.BigInteger, nullable=False, index=True),
 )
 

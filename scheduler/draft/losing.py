@@ -8,9 +8,10 @@ from scheduler.draft.book import Draft
 from scheduler.draft.leaving import has_left
 from scheduler.model.claim import ClaimWhy
 from scheduler.model.ids import NodeId
+from scheduler.model.job import Failure
 from scheduler.model.lifecycle import FINAL, JobState, PodState, Reason
 from scheduler.model.plan import JobRecord, PodRecord
-from scheduler.model.standing import PLAIN
+from scheduler.model.standing import PLAIN, NodeStanding
 from scheduler.policy import Policy
 from scheduler.recover.breaker import Breaker, breaker_of
 from scheduler.recover.missing import Lacks, lacks_of
@@ -21,9 +22,10 @@ WITH_A_PLACE = frozenset({JobState.BOUND, JobState.RUNNING, JobState.RECOVERING}
 NAMES_SHOWN = 3
 
 
-def lose_pods(draft: Draft) -> None:
+def lose_pods(draft: Draft, policy: Policy) -> None:
     """Pods of nodes that are gone are lost; those that were to stop there have stopped.
 
+    Where a node is lost for its agent's silence alone, so are those whose job is that impatient.
     The GPUs of such a node go to nobody, whatever becomes of its pods: the node is kept out of use.
     """
     world = draft.world
@@ -32,13 +34,26 @@ def lose_pods(draft: Draft) -> None:
             pod, job = draft.pods(known.job).get(uid), draft.jobs.get(known.job)
             if pod is None or job is None or job.state in FINAL or not pod.is_live:
                 continue
-            if pod.node != node:
+            if pod.node != node or not _is_gone_for(job, world.standing[node], policy):
                 continue
             if pod.state is PodState.TERMINATING or job.state is JobState.EVICTING:
                 draft.move_pod(pod, PodState.STOPPED)
                 has_left(draft, draft.jobs[job.uid])
             elif pod.state is not PodState.LOST:
                 draft.move_pod(pod, PodState.LOST)
+
+
+def _is_gone_for(job: JobRecord, standing: NodeStanding, policy: Policy) -> bool:
+    if standing.silent_s is None:
+        return True
+    return standing.silent_s >= lost_after_s(job.spec.failure, policy)
+
+
+def lost_after_s(failure: Failure, policy: Policy) -> float:
+    """Silence after which a job's members count as lost; nobody is before it is suspect."""
+    if failure.lost_after_s is None:
+        return policy.lost_after_s
+    return max(failure.lost_after_s, policy.suspect_after_s)
 
 
 def breaker_now(draft: Draft, policy: Policy) -> Breaker:

@@ -180,10 +180,18 @@ class Toleration:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
+    """What becomes of a gang that loses members.
+
+    Attributes:
+        lost_after_s: Silence of a node's agent after which the members there count as lost; None =
+            as the policy says.
+    """
+
     scope: Scope = Scope.GANG
     max_restarts: int = 0
     backoff_s: float = 10.0
     hold_s: float = 600.0
+    lost_after_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,8 @@ class NodeStanding:
         lemon: It has far more faults than its like; large gangs keep off it.
         quarantined_until_s: Unix seconds until when it is kept out of use, for failing too often.
         mismatch: Its books contradict each other, in words; it takes nothing new until they agree.
-        silent_s: For how long its agent had not been heard when this was written; for people.
+        silent_s: It is lost because its agent was silent, for so long as far as that counted; None
+            = for another reason, and whatever ran there is gone.
     """
 
     health: Health = Health.HEALTHY
@@ -90,7 +91,7 @@ class NodeStanding:
     faults: tuple[NodeFault, ...] = ()
     lemon: bool = False
     quarantined_until_s: float | None = None
-    silent_s: float = 0.0
+    silent_s: float | None = None
     mismatch: str = ""
 
     @property

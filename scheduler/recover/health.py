@@ -26,6 +26,8 @@ from scheduler.model.node import Health
 from scheduler.model.standing import FaultAction, NodeFault
 from scheduler.recover.codes import CODES
 
+SILENT = "its agent is silent"
+
 
 class Heard(StrEnum):
     """What is known of a node's agent."""
@@ -47,12 +49,14 @@ class Verdict:
         why: In words; "" for a healthy node.
         fenced: Its pods are known to be gone.
         drain: It is to be drained for a fault.
+        by_silence: It is lost for its agent's silence alone, so for some jobs it may not be yet.
     """
 
     health: Health
     why: str = ""
     fenced: bool = False
     drain: bool = False
+    by_silence: bool = False
 
 
 def health_of(
@@ -83,9 +87,10 @@ def health_of(
     if useless is not None:
         return Verdict(Health.OUT, _why(useless), fenced=fenced)
     if heard is Heard.LOST or (was is Health.LOST and heard is Heard.SUSPECT):
-        return Verdict(Health.LOST, "its agent is silent", fenced=fenced)
+        return Verdict(Health.LOST, SILENT, fenced=fenced, by_silence=not fenced)
     if was is Health.LOST and heard is Heard.HEARD and not is_clean:
-        return Verdict(Health.LOST, "pods that were lost still run there", fenced=fenced)
+        why = "pods that were lost still run there"
+        return Verdict(Health.LOST, why, fenced=fenced, by_silence=not fenced)
     reset = next((f for f in these if f.action is FaultAction.DRAIN_RESET), None)
     if reset is not None and not passed:
         if is_empty:
@@ -93,7 +98,7 @@ def health_of(
         suspect = Health.SUSPECT if heard is Heard.SUSPECT else Health.HEALTHY
         return Verdict(suspect, _why(reset), drain=True)
     if heard is Heard.SUSPECT:
-        return Verdict(Health.SUSPECT, "its agent is silent")
+        return Verdict(Health.SUSPECT, SILENT)
     return Verdict(Health.HEALTHY)
 
 

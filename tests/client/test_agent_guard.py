@@ -63,6 +63,16 @@ def test_strict_pod_runs_on_as_long_as_heartbeats_are_answered(host: Host) -> No
     assert host.state() == "running"
 
 
+def test_strict_pod_with_a_time_of_its_own_goes_by_that(host: Host) -> None:
+    host.pods.answered(boot_time_s(), 1_000.0)
+    pod = make_strict("sleep", "60")
+    assert pod["launch"] is not None
+    pod["launch"]["fence_after_s"] = 0.5
+    host.run(pod)
+    until(lambda: host.state() == "stopped")
+    assert "ended by its guard" in host.log("0.err")
+
+
 def test_guard_goes_by_the_last_answer(tmp_path: Path) -> None:
     file = tmp_path / "answered"
     guard = Guard(file)
@@ -72,6 +82,9 @@ def test_guard_goes_by_the_last_answer(tmp_path: Path) -> None:
     assert 99 < left <= 100
     file.write_text(f"{boot_time_s() - 50!r} 40.0\n")
     assert guard.left_s() == 0.0
+    own = Guard(file, 60.0).left_s()
+    assert own is not None
+    assert 9 < own <= 10
 
 
 @pytest.mark.parametrize("text", ["", "soon later", "12.5"])

@@ -58,10 +58,26 @@ def test_heartbeat_tells_how_to_start_the_pods_of_the_node(bound: Yard) -> None:
         "ib_hca": None,
         "checkpoint": None,
         "strict": False,
+        "fence_after_s": None,
     }
     assert answer["fence_after_s"] == 280.0
     assert answer["next_s"] == 1.0
     assert desired(beat(bound, "a1")) == []
+
+
+@pytest.mark.parametrize(("own_s", "fence_s"), [(100, 80.0), (1_000, 980.0), (32, 16.0), (1, 15.0)])
+def test_strict_pod_has_the_time_of_its_job_less_a_margin(
+    bound: Yard, own_s: int, fence_s: float
+) -> None:
+    """Half of it where it is short, and of `suspect_after_s` where it is shorter than that."""
+    failure = {"fence": "strict", "lost_after_s": own_s}
+    run = {"command": ["true"]}
+    bound.submit("own", parallelism={"tp": 8}, nodes=["c3"], run=run, failure=failure)
+    bound.cycle()
+    (pod,) = desired(beat(bound, "c3"))
+    launch = pod["launch"]
+    assert isinstance(launch, dict)
+    assert (launch["strict"], launch["fence_after_s"]) == (True, fence_s)
 
 
 def test_launch_names_the_newest_checkpoint(bound: Yard) -> None:

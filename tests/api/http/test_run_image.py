@@ -15,7 +15,7 @@ LAUNCHER = "apptainer exec --nv 'docker://{image}'"
 
 
 def make_start(**run: object) -> Start:
-    return Start(run, is_strict=False, members=(), checkpoint=None)
+    return Start(run, is_strict=False, lost_after_s=None, members=(), checkpoint=None)
 
 
 def test_image_is_refused_and_told_which_setting_would_let_it_in(any_yard: Yard) -> None:

@@ -5,6 +5,7 @@ import sqlalchemy as sa
 
 from api.loop.silence import Silence
 from api.store.policy import load_policy
+from api.store.snapshot import load_world
 from api.store.tables import leader
 from tests.api.http.yard import Json, Yard
 
@@ -33,7 +34,8 @@ class Watched:
         database = self.yard.database
         with database.read() as connection:
             epoch = connection.execute(sa.select(leader.c.epoch)).scalar_one()
-        return self.silence.turn(load_policy(database), epoch, self.yard.clock.now_s())
+        now_s = self.yard.clock.now_s()
+        return self.silence.turn(load_world(database), load_policy(database), epoch, now_s)
 
     def beat(self, node: str, session: str = "s1") -> Json:
         """A heartbeat that says what the node's agent said it runs."""
@@ -108,6 +110,63 @@ def test_suspect_node_takes_no_new_pods_and_keeps_its_own(running: Watched) -> N
     running.beat("c3")
     running.yard.cycle()
     assert running.yard.ok("GET", "/v1/namespaces/default/jobs/wide")["state"] == "bound"
+
+
+def test_each_job_loses_its_pods_after_its_own_time_of_silence(watched: Watched) -> None:
+    patience_s = {"brief": 40, "plain": None, "patient": 200}
+    for name, own_s in patience_s.items():
+        failure = {"scope": "pod"} | ({} if own_s is None else {"lost_after_s": own_s})
+        watched.yard.submit(
+            name, parallelism={"tp": 2}, nodes=["c2"], run={"command": ["true"]}, failure=failure
+        )
+    watched.yard.cycle()
+    watched.run("c2")
+    watched.yard.cycle()
+    running, lost = "running", "lost"
+
+    def states() -> list[object]:
+        watched.yard.cycle()
+        found = watched.pods()
+        return [found[f"{name}-0"] for name in patience_s]
+
+    watched.advance(30, "c2")
+    assert (watched.health("c2"), states()) == ("suspect", [running, running, running])
+    watched.advance(10, "c2")
+    assert (watched.health("c2"), states()) == ("lost", [lost, running, running])
+    watched.advance(40, "c2")
+    assert states() == [lost, running, running]
+    watched.advance(10, "c2")
+    assert states() == [lost, lost, running]
+    watched.advance(100, "c2")
+    assert states() == [lost, lost, running]
+    watched.beat("c2")
+    assert (watched.health("c2"), states()) == ("healthy", [running, running, running])
+    watched.advance(200, "c2")
+    assert states() == [lost, lost, lost]
+
+
+def test_pods_of_a_patient_job_go_with_a_machine_that_is_said_to_be_gone(watched: Watched) -> None:
+    watched.yard.submit(
+        "patient",
+        parallelism={"tp": 2},
+        nodes=["c2"],
+        run={"command": ["true"]},
+        failure={"lost_after_s": 10_000},
+    )
+    watched.yard.cycle()
+    watched.run("c2")
+    watched.advance(100, "c2")
+    watched.yard.cycle()
+    assert (watched.health("c2"), watched.pods()) == ("lost", {"patient-0": "running"})
+    watched.yard.ok("POST", "/v1/nodes/c2/fence", {"reason": "burnt"})
+    watched.yard.cycle()
+    assert watched.pods()["patient-0"] != "running"
+
+
+@pytest.mark.parametrize("value", [0, -1, "soon", 1e12])
+def test_time_of_silence_has_to_be_one(any_yard: Yard, value: object) -> None:
+    body = {"name": "j", "parallelism": {"tp": 1}, "failure": {"lost_after_s": value}}
+    assert "failure.lost_after_s" in any_yard.refused(422, "POST", "/v1/jobs", body)
 
 
 def test_node_that_is_back_with_a_pod_that_is_not_its_own_waits_until_that_has_stopped(

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.loop.silence import SilenceClock
+from api.loop.silence import Look, Own, SilenceClock
 from api.store.leases import Lease
+from api.store.silence import Silent
 from scheduler.model.node import Health
 from scheduler.policy import Policy
 from scheduler.recover.health import Heard
@@ -24,7 +25,7 @@ def cluster(seen_s: float, *, silent: int = 0, count: int = 10, at_s: float = 0.
 
 
 def judged(clock: SilenceClock, found: list[Lease], now_s: float) -> dict[str, Heard]:
-    return {node: heard for node, (heard, _) in clock.look(found, POLICY, now_s).silent.items()}
+    return {node: said.heard for node, said in clock.look(found, POLICY, now_s).silent.items()}
 
 
 def test_agent_is_suspect_and_then_lost_when_it_was_silent_for_so_long() -> None:
@@ -51,7 +52,7 @@ def test_clock_stands_still_while_too_many_are_silent() -> None:
     suspect = [agent(f"n{i}", at, Health.SUSPECT) for i in range(10)]
     first = clock.look(cluster(at), POLICY, at + 30)
     assert first.stands_still
-    assert {heard for heard, _ in first.silent.values()} == {Heard.SUSPECT}
+    assert {said.heard for said in first.silent.values()} == {Heard.SUSPECT}
     for later_s in (100, 1_000, 100_000):
         assert judged(clock, suspect, at + later_s) == {}
     back = [agent("n0", at, Health.SUSPECT), *cluster(at + 100_000)[1:]]
@@ -80,9 +81,11 @@ def test_pods_guarded_by_a_longer_time_are_not_given_up_before_it() -> None:
     short = Policy(suspect_after_s=30, lost_after_s=60)
     found = [agent("n0", at, Health.SUSPECT), *cluster(at + 299)[1:]]
     assert clock.look(found, short, at + 299).silent == {}
-    assert clock.look(found, short, at + 300).silent == {"n0": (Heard.LOST, at)}
+    assert clock.look(found, short, at + 300).silent == {"n0": Silent(Heard.LOST, at, 300)}
     heard_since = [agent("n0", at + 100, Health.SUSPECT), *cluster(at + 160)[1:]]
-    assert clock.look(heard_since, short, at + 160).silent == {"n0": (Heard.LOST, at + 100)}
+    assert clock.look(heard_since, short, at + 160).silent == {
+        "n0": Silent(Heard.LOST, at + 100, 60)
+    }
 
 
 def test_next_look_is_when_the_first_could_be_silent_for_long_enough() -> None:
@@ -95,6 +98,28 @@ def test_next_look_is_when_the_first_could_be_silent_for_long_enough() -> None:
     assert clock.look(suspect, POLICY, now).next_s == now + 30
     late = [agent("n0", now - 29.9), *cluster(now)[1:]]
     assert clock.look(late, POLICY, now).next_s == now + 1
+
+
+def test_node_is_lost_for_the_least_patient_of_its_jobs_and_again_for_each_other() -> None:
+    clock, at = SilenceClock(BEGAN_S), BEGAN_S + 100
+
+    def look(silent_s: float, health: Health, passed_s: float, *own_s: float) -> Look:
+        found = [agent("n0", at, health, at), *cluster(at + silent_s)[1:]]
+        limits = {"n0": Own(frozenset(own_s), passed_s)}
+        return clock.look(found, POLICY, at + silent_s, limits)
+
+    assert look(59, Health.SUSPECT, 0, 60, 900).silent == {}
+    assert look(59, Health.SUSPECT, 0, 60, 900).next_s == at + 60
+    assert look(60, Health.SUSPECT, 0, 60, 900).silent == {"n0": Silent(Heard.LOST, at, 60)}
+    assert look(299, Health.LOST, 60, 900).silent == {}
+    assert look(299, Health.LOST, 60, 900).next_s == at + 300
+    assert look(300, Health.LOST, 60, 900).silent == {"n0": Silent(Heard.LOST, at, 300)}
+    assert look(899, Health.LOST, 300, 900).silent == {}
+    assert look(5_000, Health.LOST, 300, 900).silent == {"n0": Silent(Heard.LOST, at, 5_000)}
+    assert look(9_000, Health.LOST, 5_000).silent == {}
+    # Nobody is lost before its node is suspect, and nothing more of one that is out.
+    assert look(20, Health.HEALTHY, 0, 5).silent == {}
+    assert look(5_000, Health.OUT, 0, 5).silent == {}
 
 
 @given(
@@ -115,5 +140,5 @@ def test_lost_agent_was_silent_for_long_enough_whatever_stood_still(
         found = [agent(f"n{i}", 0.0 if i < silent else now) for i in range(10)]
         look = clock.look(found, policy, now)
         stood = look.stands_still
-        lost = [node for node, (heard, _) in look.silent.items() if heard is Heard.LOST]
+        lost = [node for node, said in look.silent.items() if said.heard is Heard.LOST]
         assert bool(lost) == (silent > 0 and counted >= 90) or counted == pytest.approx(90)
