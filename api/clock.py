@@ -3,10 +3,22 @@
 import threading
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Protocol
+
+LAST_S = 253_402_300_799.0
+"""9999-12-31T23:59:59Z: the last moment that has a date."""
 
 MANUAL_START_S = 1_767_225_600.0
 """2026-01-01T00:00:00Z: where a manual clock starts in a fresh database."""
+
+
+def date_of(at_s: float) -> datetime:
+    """Unix seconds as a date.
+
+    What lies behind the last date has that one: the end of what is to go on for 1e300 s, say.
+    """
+    return datetime.fromtimestamp(min(max(at_s, 0.0), LAST_S), UTC)
 
 
 class Clock(Protocol):

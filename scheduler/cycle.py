@@ -11,7 +11,7 @@ from scheduler.backfill.patience import (
     patient_until_s,
     worth,
 )
-from scheduler.cluster.world import World
+from scheduler.cluster.world import WISHES_KEPT, World
 from scheduler.draft.book import Draft
 from scheduler.draft.charges import Charges
 from scheduler.draft.claims import settle_claims, start_ready
@@ -438,6 +438,8 @@ class _Line:
         """The verdict, or the one on the empty cluster if not even that could hold the gang."""
         key, never = self._world.wish[job.uid], self._world.never
         if key not in never:
+            if len(never) >= WISHES_KEPT:
+                never.clear()
             never[key] = never_fits_in(self._world.emptied(), job.spec)
         return never[key] or verdict
 

@@ -73,6 +73,11 @@ class Keyring:
         """How long ago it was seen that nothing has changed."""
         return self._monotonic() - self._read_s
 
+    @property
+    def noted(self) -> int:
+        """Tokens and sessions of which it is remembered when their use was written down."""
+        return len(self._written)
+
     def refresh(self) -> None:
         """Read what has changed; touches the database."""
         with self._lock:
@@ -110,9 +115,11 @@ class Keyring:
     def note(self) -> None:
         """Write down which tokens were used, to the hour."""
         used, self._used = self._used, {}
-        due = {}
+        due, tokens = {}, self._keys.tokens
+        # Sessions come and go by the thousand: what is over is used no more.
+        self._written = {id: at for id, at in self._written.items() if id in tokens}
         for id, at in used.items():
-            token = self._keys.tokens.get(id)
+            token = tokens.get(id)
             written = self._written.get(id, token.used_at if token is not None else None)
             if written is None or at - written >= USED_S:
                 due[id] = at

@@ -1,10 +1,10 @@
 """Views of the store to the plain values that `api/schemas` describes."""
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
 from typing import TypeVar
 
 from api.auth.seen import Names, shown_queue, told_body
+from api.clock import date_of
 from api.store.views import EventView, JobView, NodeView, Page, PodView, QueueView
 from scheduler.model.lifecycle import FINAL
 from scheduler.model.resources import indices_of
@@ -20,7 +20,7 @@ RANK_ROLE = "rank"
 
 def rfc3339(at_s: float) -> str:
     """Unix seconds as `2026-01-01T12:00:00.000Z`."""
-    return datetime.fromtimestamp(at_s, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+    return date_of(at_s).isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
 def time_or_none(at_s: float | None) -> str | None:

@@ -7,10 +7,10 @@ has the highest digits: all of its revision is in it.
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 from zlib import crc32
 
+from api.clock import date_of
 from api.k8s.errors import bad_request
 from api.k8s.kinds import Kind, Obj
 from api.store.errors import StoreError
@@ -111,4 +111,4 @@ def kept_meta(metadata: Obj) -> dict[str, Any]:
 
 def time_text(at_s: float) -> str:
     """RFC 3339 in whole seconds, as Kubernetes writes times."""
-    return datetime.fromtimestamp(int(at_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return date_of(int(at_s)).strftime("%Y-%m-%dT%H:%M:%SZ")

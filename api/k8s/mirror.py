@@ -12,7 +12,7 @@ from typing import ParamSpec, TypeVar
 from fastapi.concurrency import run_in_threadpool
 
 from api.auth.seen import QUEUES
-from api.k8s.changes import Change, Line, missed, too_old
+from api.k8s.changes import KEPT_CHANGES, Change, Line, missed, too_old
 from api.k8s.kinds import Handler, Obj, Wanted
 from api.k8s.meta import list_version
 from api.log import get_logger
@@ -195,10 +195,18 @@ class Mirror:
             if events is None:
                 events = look.events(head, ALL_EVENTS)
             if QUEUES in self._lines and any(e.subject_kind == "queue" for e in events):
-                # Those that are gone stay: whoever saw one is to be told that it went.
-                self.queues = self.queues | read_queues(look.connection)
+                self.follow_queues(read_queues(look.connection))
             changed = [line.follow(look, events) for line in lines]
         return any(changed)
+
+    def follow_queues(self, there: dict[str, QueueRecord]) -> None:
+        """Those that are gone stay, since whoever saw one is to be told that it went.
+
+        But only as long as there is a change that may tell of it.
+        """
+        # In the order in which they went: those that went just now stood behind the others.
+        gone = [name for name in self.queues if name not in there]
+        self.queues = {name: self.queues[name] for name in gone[-KEPT_CHANGES:]} | there
 
     def _forget_idle(self) -> None:
         if self.watchers:

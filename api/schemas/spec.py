@@ -27,6 +27,9 @@ _SPECS_KEPT = 4_096
 _specs: dict[str, JobSpec] = {}
 """Some of the newest: most jobs are read again soon after they were written, and more than once."""
 
+_KEPT_CHARS_MAX = 8_192
+"""Of a text that is kept; most have a thousand, and one that names all its nodes has megabytes."""
+
 
 def dump_spec(spec: JobSpec) -> str:
     """A job as text; `load_spec` gives an equal one back."""
@@ -44,6 +47,8 @@ def load_spec(text: str) -> JobSpec:
 
 
 def _remember(text: str, spec: JobSpec) -> None:
+    if len(text) > _KEPT_CHARS_MAX:
+        return
     if len(_specs) >= _SPECS_KEPT:
         _specs.clear()
     _specs[text] = spec

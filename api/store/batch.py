@@ -106,7 +106,8 @@ def _submit_all(
             results.append(error)
     insert_rows(tx.connection, jobs, rows.jobs)
     remember(tx.connection, rows.keys)
-    tx.tell(partial(tell_new_jobs, rows.jobs, rows.specs), len(rows.jobs))
+    told_bytes = sum(len(str(row["spec"])) + len(str(row["body"])) for row in rows.jobs)
+    tx.tell(partial(tell_new_jobs, rows.jobs, rows.specs), len(rows.jobs), told_bytes=told_bytes)
     return results
 
 

@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 KEPT_EVENTS = 8_000
 """At least the newest so many stay in memory, a kilobyte each; who is further behind reads."""
 
+KEPT_BYTES = 64 * 1024 * 1024
+"""Of all that is kept beside the newest piece: a job of a megabyte is told of with all its text."""
+
+EVENT_BYTES = 1_024
+"""Of an event, about."""
+
 READ_EVENTS = 500
 """Events of others that are read at a time."""
 
@@ -47,9 +53,10 @@ class Piece:
         tellings: All that the world has to be told of them; None if nobody knows.
         jobs: How some of the jobs stood after it, by uid.
         resources: Of objects that were written along; None if nobody knows.
+        size_bytes: What it takes, about.
     """
 
-    __slots__ = ("_rows", "_views", "jobs", "last", "resources", "tellings")
+    __slots__ = ("_rows", "_views", "jobs", "last", "resources", "size_bytes", "tellings")
 
     def __init__(
         self,
@@ -59,6 +66,7 @@ class Piece:
         tellings: tuple[Telling, ...] | None = None,
         jobs: Mapping[str, Standing] | None = None,
         resources: frozenset[str] | None = None,
+        told_bytes: int = 0,
     ) -> None:
         self._rows = rows
         self._views = views
@@ -66,6 +74,7 @@ class Piece:
         self.jobs: Mapping[str, Standing] = jobs or {}
         self.resources = resources
         self.last = views[-1].revision if views else _revision(rows[-1])
+        self.size_bytes = told_bytes + EVENT_BYTES * len(self)
 
     def __len__(self) -> int:
         return len(self._rows) or len(self._views)
@@ -113,6 +122,7 @@ class Tail:
         self._notifier = notifier
         self._pieces: list[Piece] = []
         self._count = 0
+        self._bytes = 0
         self._lock = threading.Lock()
         self._reading = threading.Lock()
         self._listeners: tuple[Heard, ...] = ()
@@ -217,8 +227,7 @@ class Tail:
         if piece.last <= head:
             return
         self._pieces.append(piece if piece.first > head else piece.after(head))
-        self._count += len(self._pieces[-1])
-        self._drop_oldest()
+        self._count_in(self._pieces[-1])
 
     def _insert(self, piece: Piece) -> None:
         """Put what was read where it belongs, as far as it is not there."""
@@ -232,12 +241,23 @@ class Tail:
                 return
             piece = Piece(views=views)
         self._pieces.insert(at, piece)
-        self._count += len(piece)
-        self._drop_oldest()
+        self._count_in(piece)
 
-    def _drop_oldest(self) -> None:
-        while len(self._pieces) > 1 and self._count - len(self._pieces[0]) >= KEPT_EVENTS:
-            self._count -= len(self._pieces.pop(0))
+    def _count_in(self, piece: Piece) -> None:
+        """Make room for a piece that has come."""
+        self._count += len(piece)
+        self._bytes += piece.size_bytes
+        while len(self._pieces) > 1 and (
+            self._count - len(self._pieces[0]) >= KEPT_EVENTS or self._bytes > KEPT_BYTES
+        ):
+            gone = self._pieces.pop(0)
+            self._count -= len(gone)
+            self._bytes -= gone.size_bytes
+
+    @property
+    def size_bytes(self) -> int:
+        """What is kept, about."""
+        return self._bytes
 
     # -- who is told -------------------------------------------------------------------------------
 

@@ -1,8 +1,8 @@
 """What the one event says that a plan makes about a job, or about a maintenance window."""
 
-from datetime import UTC, datetime
 from typing import NamedTuple
 
+from api.clock import date_of
 from api.schemas.spec import dump_eviction, dump_rules
 from api.store.job_recovery import dump_recovery
 from api.store.parts import Part, is_pool
@@ -187,7 +187,7 @@ def _body(move: JobMove | None, part: Part) -> dict[str, object]:
 
 def time_text(at_s: float) -> str:
     """Unix seconds as `2026-12-01T10:00:00.000Z`."""
-    text = datetime.fromtimestamp(at_s, UTC).isoformat(timespec="milliseconds")
+    text = date_of(at_s).isoformat(timespec="milliseconds")
     return text.replace("+00:00", "Z")
 
 

@@ -40,6 +40,7 @@ class Transaction:
         self._events: list[dict[str, object]] = []
         self._tellings: list[Telling] = []
         self._told = 0
+        self._told_bytes = 0
 
     def emit(
         self,
@@ -69,21 +70,27 @@ class Transaction:
         )
         return self.revision
 
-    def tell(self, telling: Telling, events: int) -> None:
+    def tell(self, telling: Telling, events: int, *, told_bytes: int = 0) -> None:
         """Say what a world has to be told of some of the events, so that it need not be read.
 
         Args:
             events: How many; a transaction that has others too is read all the same.
+            told_bytes: Of text that is kept with it, if that may be much.
         """
         self._tellings.append(telling)
         self._told += events
+        self._told_bytes += told_bytes
 
     def piece(self) -> Piece:
         """The events as they were written, for who follows them in memory."""
         is_all = self._told == len(self._events)
         tellings = tuple(self._tellings) if is_all else None
         return Piece(
-            self._events, tellings=tellings, jobs=self.jobs, resources=frozenset(self.resources)
+            self._events,
+            tellings=tellings,
+            jobs=self.jobs,
+            resources=frozenset(self.resources),
+            told_bytes=self._told_bytes if is_all else 0,
         )
 
     def finish(self) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from scheduler.backfill.words import domains, moment
-from scheduler.cluster.world import World
+from scheduler.cluster.world import WISHES_KEPT, World
 from scheduler.model.job import JobSpec
 from scheduler.model.placement import Placement
 from scheduler.model.plan import JobRecord
@@ -68,6 +68,8 @@ def worth(topology: Topology, spec: JobSpec, placement: Placement) -> Worth:
 def best_worth(world: World, wish: Hashable, spec: JobSpec) -> Worth | None:
     """Of the gang's place on the empty cluster; None if there is none. Kept by wish."""
     if wish not in world.best:
+        if len(world.best) >= WISHES_KEPT:
+            world.best.clear()
         found = place(world.emptied(), spec)
         world.best[wish] = (
             worth(world.topology, spec, found) if isinstance(found, Placement) else None

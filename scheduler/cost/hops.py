@@ -1,13 +1,13 @@
 """Which pods talk to which, counted once for a layout and used for every place it may have."""
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.model.job import ParallelSizes
 from scheduler.parallel.groups import groups_over
+from scheduler.parallel.remembered import remembered
 from scheduler.parallel.traffic import ALL_TO_ALL, SEND_RECV, Pattern
 
 Ints = NDArray[np.int64]
@@ -16,9 +16,6 @@ Small = NDArray[np.int32]
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
-
-SMALL_WORLD = 4_096
-"""Ranks up to which a layout's tables are small enough to keep very many of them."""
 
 _GPUS_OF_A_NODE = 64
 """More than a node can have, so that node x 64 + GPU tells GPUs apart."""
@@ -121,23 +118,9 @@ class Rings:
     is_spread: Flags
 
 
+@remembered(1024)
 def ring_of(sizes: ParallelSizes, pattern: Pattern, gpus_per_pod: int) -> Ring:
     """Hops of a flow that is not an all-to-all."""
-    find = _ring if sizes.world <= SMALL_WORLD else _large_ring
-    return find(sizes, pattern, gpus_per_pod)
-
-
-@lru_cache(maxsize=64)
-def _large_ring(sizes: ParallelSizes, pattern: Pattern, gpus_per_pod: int) -> Ring:
-    return _make_ring(sizes, pattern, gpus_per_pod)
-
-
-@lru_cache(maxsize=1024)
-def _ring(sizes: ParallelSizes, pattern: Pattern, gpus_per_pod: int) -> Ring:
-    return _make_ring(sizes, pattern, gpus_per_pod)
-
-
-def _make_ring(sizes: ParallelSizes, pattern: Pattern, gpus_per_pod: int) -> Ring:
     rows = groups_over(sizes, pattern.over, expert=pattern.expert)
     pods = rows // gpus_per_pod
     if pattern.collective == SEND_RECV:
@@ -192,23 +175,9 @@ def _nics(pattern: Pattern, ends: Ints, gpus_per_pod: int) -> int:
     return max(1, int(np.unique(senders // gpus_per_pod, return_counts=True)[1].min()))
 
 
+@remembered(512)
 def mesh_of(sizes: ParallelSizes, pattern: Pattern, gpus_per_pod: int) -> Mesh:
     """Groups of an all-to-all."""
-    find = _mesh if sizes.world <= SMALL_WORLD else _large_mesh
-    return find(sizes, pattern, gpus_per_pod)
-
-
-@lru_cache(maxsize=16)
-def _large_mesh(sizes: ParallelSizes, pattern: Pattern, gpus_per_pod: int) -> Mesh:
-    return _make_mesh(sizes, pattern, gpus_per_pod)
-
-
-@lru_cache(maxsize=512)
-def _mesh(sizes: ParallelSizes, pattern: Pattern, gpus_per_pod: int) -> Mesh:
-    return _make_mesh(sizes, pattern, gpus_per_pod)
-
-
-def _make_mesh(sizes: ParallelSizes, pattern: Pattern, gpus_per_pod: int) -> Mesh:
     rows = groups_over(sizes, pattern.over, expert=pattern.expert)
     pods = rows // gpus_per_pod
     true = true_rows(pods, rows % gpus_per_pod)
@@ -236,23 +205,9 @@ def _make_mesh(sizes: ParallelSizes, pattern: Pattern, gpus_per_pod: int) -> Mes
     )
 
 
+@remembered(512)
 def rings_of(sizes: ParallelSizes, patterns: tuple[Pattern, ...], gpus_per_pod: int) -> Rings:
     """The rings of all flows that are not all-to-alls, in their order."""
-    find = _rings if sizes.world <= SMALL_WORLD else _large_rings
-    return find(sizes, patterns, gpus_per_pod)
-
-
-@lru_cache(maxsize=16)
-def _large_rings(sizes: ParallelSizes, patterns: tuple[Pattern, ...], gpus_per_pod: int) -> Rings:
-    return _make_rings(sizes, patterns, gpus_per_pod)
-
-
-@lru_cache(maxsize=512)
-def _rings(sizes: ParallelSizes, patterns: tuple[Pattern, ...], gpus_per_pod: int) -> Rings:
-    return _make_rings(sizes, patterns, gpus_per_pod)
-
-
-def _make_rings(sizes: ParallelSizes, patterns: tuple[Pattern, ...], gpus_per_pod: int) -> Rings:
     rings = (
         ring_of(sizes, pattern, gpus_per_pod)
         for pattern in patterns

@@ -6,17 +6,16 @@ both in the job's order, fastest axis first.
 Source: Megatron-LM `parallel_state.py` (RankGenerator), https://github.com/NVIDIA/Megatron-LM.
 """
 
-from functools import lru_cache
-
 import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.model.job import AXES, ParallelSizes
+from scheduler.parallel.remembered import remembered
 
 Ranks = NDArray[np.int64]
 
 
-@lru_cache(maxsize=64)
+@remembered(64)
 def groups_of(sizes: ParallelSizes) -> dict[str, Ranks]:
     """The groups of every axis.
 
@@ -27,7 +26,7 @@ def groups_of(sizes: ParallelSizes) -> dict[str, Ranks]:
     return {axis: groups_over(sizes, (axis,), expert=axis == "ep") for axis in AXES}
 
 
-@lru_cache(maxsize=64)
+@remembered(64)
 def groups_over(sizes: ParallelSizes, axes: tuple[str, ...], *, expert: bool = False) -> Ranks:
     """Groups of the ranks that differ only in these axes of one grid, each in the order of rank.
 

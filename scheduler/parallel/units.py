@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from scheduler.model.job import HEAVY_FIRST, JOB_GROUP, ParallelSizes, Role
 from scheduler.parallel.groups import groups_of
+from scheduler.parallel.remembered import remembered
 
 PART_GROUP = ""
 """Group of the rules that hold for each part of a role by itself."""
@@ -181,7 +182,7 @@ def _closed_form(sizes: ParallelSizes, gpus_per_pod: int, groups: frozenset[str]
     return product
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _labels(sizes: ParallelSizes, gpus_per_pod: int, groups: frozenset[str]) -> NDArray[np.int64]:
     """For each pod, the least pod of its unit: what touches is joined until nothing does."""
     labels = np.arange(sizes.world, dtype=np.int64) // gpus_per_pod
@@ -194,10 +195,11 @@ def _labels(sizes: ParallelSizes, gpus_per_pod: int, groups: frozenset[str]) -> 
         # Each takes its leader's own leader: long chains would take as many rounds as links else.
         labels = np.repeat(least[least], gpus_per_pod)
         if np.array_equal(labels, before):
-            return labels[::gpus_per_pod]
+            # A copy: a view would keep the labels of all ranks.
+            return labels[::gpus_per_pod].copy()
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _memberships(sizes: ParallelSizes, gpus_per_pod: int, group: str) -> Memberships:
     if _closed_form(sizes, gpus_per_pod, frozenset({group})) is not None:
         labels = _labels(sizes, gpus_per_pod, frozenset({group}))
@@ -216,7 +218,7 @@ def _members(sizes: ParallelSizes, gpus_per_pod: int, group: str) -> NDArray[np.
     return np.arange(sizes.world, dtype=np.int64).reshape(-1, ranks)
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _places(sizes: ParallelSizes, gpus_per_pod: int) -> Mapping[str, NDArray[np.int64]]:
     """Axis -> where each pod is along it; empty where pods cut axes unevenly."""
     rest = np.arange(sizes.world // gpus_per_pod, dtype=np.int64) * gpus_per_pod
@@ -232,7 +234,7 @@ def _places(sizes: ParallelSizes, gpus_per_pod: int) -> Mapping[str, NDArray[np.
     return found
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _run_of(sizes: ParallelSizes, gpus_per_pod: int, group: str) -> tuple[str, int] | None:
     labels = _labels(sizes, gpus_per_pod, frozenset({group}))
     pods, places = _unit(sizes, gpus_per_pod, frozenset({group})), _places(sizes, gpus_per_pod)
@@ -246,7 +248,7 @@ def _run_of(sizes: ParallelSizes, gpus_per_pod: int, group: str) -> tuple[str, i
     return None
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _tile_order(sizes: ParallelSizes, gpus_per_pod: int, digits: Digits) -> Sequence[int]:
     rest = dict(_places(sizes, gpus_per_pod))
     keys = []
@@ -256,7 +258,7 @@ def _tile_order(sizes: ParallelSizes, gpus_per_pod: int, digits: Digits) -> Sequ
     return [int(i) for i in np.lexsort(keys)]
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _order(
     sizes: ParallelSizes, gpus_per_pod: int, chain: tuple[frozenset[str], ...]
 ) -> Sequence[int]:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from scheduler.errors import invariant
 from scheduler.model.job import Mode
+from scheduler.parallel.remembered import LARGE, SMALL_WORLD
 from scheduler.parallel.units import Digits, Units
 from scheduler.place.assign import Spots, assign
 from scheduler.place.bounds import level_of
@@ -61,9 +62,20 @@ def lay_out(ask: Ask, pods: int, nest: Nesting, spots: Spots | None = None) -> L
     return Layout(by_pod, list(map(masks.__getitem__, spot_of_pod)))
 
 
-@lru_cache(maxsize=128)
 def _spots_of_pods(units: Units, chain: Chain, digits: Digits, pods: int) -> Sequence[int]:
     """For each pod its place in the domains' order: what the nesting asks for, the other way."""
+    if pods <= SMALL_WORLD:
+        return _few_spots(units, chain, digits, pods)
+    key = (_spots, units, chain, digits, pods)
+    return LARGE.get(key, lambda: _spots(units, chain, digits, pods))
+
+
+@lru_cache(maxsize=128)
+def _few_spots(units: Units, chain: Chain, digits: Digits, pods: int) -> Sequence[int]:
+    return _spots(units, chain, digits, pods)
+
+
+def _spots(units: Units, chain: Chain, digits: Digits, pods: int) -> Sequence[int]:
     spots = [0] * pods
     order = units.tile_order(digits) if digits else units.order(chain)[:pods]
     for spot, pod in enumerate(order):

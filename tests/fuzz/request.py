@@ -28,5 +28,9 @@ class Sent:
         return replace(self, headers=others | ({"Content-Type": kind} if kind else {}))
 
     def __str__(self) -> str:
+        return self.shown(600)
+
+    def shown(self, chars: int) -> str:
+        """As text, with so much of its body."""
         kind = self.headers.get("Content-Type", "")
-        return f"{self.method} {self.target[:300]} ({kind}) {self.content[:600]!r}"
+        return f"{self.method} {self.target[:300]} ({kind}) {self.content[:chars]!r}"

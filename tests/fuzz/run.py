@@ -37,8 +37,12 @@ from tests.fuzz.served import NAMES, Served, wrong_lines
 SECONDS_MAX = 5.0
 """Of one answer; one that takes longer is asked for again."""
 
-STAGE_EVERY = 1_500
-SAMPLE_EVERY = 250
+STAGE_EVERY = 1_000
+"""Requests after which all is put back and its memory is measured: each time of the same state."""
+
+LONG_RUN = 10_000
+"""Requests from which on it can be said whether the service grows."""
+
 ROUND = 40
 """Requests of one operation that schemathesis makes before the next has its turn."""
 
@@ -59,7 +63,9 @@ class Report:
     Attributes:
         statuses: Answers by status.
         faults: What must not be, in words.
-        memory: (requests sent, bytes in use), as the run went on.
+        memory: (requests sent, bytes in use), each time that all was as in the beginning.
+        live_rows: What the service had to remember then, in the same order.
+        slowest: The request that took longest.
     """
 
     sent: int = 0
@@ -68,7 +74,9 @@ class Report:
     operations: set[str] = field(default_factory=set)
     faults: list[str] = field(default_factory=list)
     memory: list[tuple[int, int]] = field(default_factory=list)
+    live_rows: list[int] = field(default_factory=list)
     slowest_s: float = 0.0
+    slowest: str = ""
 
     def growth_bytes(self) -> float:
         """Bytes a request over the second half, by least squares."""
@@ -87,7 +95,9 @@ class Report:
             "operations": len(self.operations),
             "statuses": {str(k): v for k, v in sorted(self.statuses.items())},
             "slowest_s": round(self.slowest_s, 3),
-            "memory_mb": [round(b / 1e6, 1) for _, b in self.memory[:1] + self.memory[-1:]],
+            "slowest": self.slowest[:200],
+            "memory_mb": [round(used / 1e6, 1) for _, used in self.memory],
+            "live_rows": [min(self.live_rows, default=0), max(self.live_rows, default=0)],
             "growth_bytes_per_request": round(self.growth_bytes(), 1),
             "faults": len(self.faults),
         }
@@ -115,6 +125,8 @@ class Fuzzer:
             self._described, self._damaged, self._described, self._damaged, self._files
         )  # fmt: skip
         turn = 0
+        if requests >= LONG_RUN:
+            self.served.fill()
         while self.report.sent < requests and self.served.is_alive and not self.is_stopped:
             turns[turn % len(turns)]()
             turn += 1
@@ -125,9 +137,10 @@ class Fuzzer:
 
     def send(self, kind: str, sent: Sent) -> None:
         report = self.report
-        if report.sent % STAGE_EVERY == 0 and report.sent:
-            self.served.stage()
-        if report.sent % SAMPLE_EVERY == 0:
+        if report.sent % STAGE_EVERY == 0:
+            if report.sent:
+                self.served.stage()
+            report.live_rows.append(self.served.live_rows())
             report.memory.append((report.sent, self.served.rss_bytes()))
         report.sent += 1
         report.by_kind[kind] += 1
@@ -137,9 +150,10 @@ class Fuzzer:
             report.faults.append(f"no answer ({error!r}): {sent}")
             return
         report.statuses[status] += 1
-        report.slowest_s = max(report.slowest_s, seconds)
+        if seconds > report.slowest_s:
+            report.slowest_s, report.slowest = seconds, str(sent)
         if status >= 500:
-            report.faults.append(f"{status}: {sent} -> {content[:500]!r}")
+            report.faults.append(f"{status}: {sent.shown(20_000)} -> {content[:500]!r}")
         elif seconds > SECONDS_MAX and (again_s := self._again_s(sent)) > SECONDS_MAX:
             report.faults.append(f"{seconds:.1f} s, then {again_s:.1f} s: {sent}")
         else:
@@ -258,7 +272,7 @@ def main() -> None:
     with fuzzer(given_.database_url, given_.seed) as made:
         signal.signal(signal.SIGTERM, lambda *_: setattr(made, "is_stopped", True))
         report = made.run(given_.requests)
-    is_growing = report.sent >= 10_000 and report.growth_bytes() > GROWTH_BYTES
+    is_growing = report.sent >= LONG_RUN and report.growth_bytes() > GROWTH_BYTES
     for fault in report.faults[: given_.show]:
         print(fault, file=sys.stderr)  # noqa: T201 - a report for people
     told = report.told() | {"seed": given_.seed, "seconds": round(time.monotonic() - begun)}

@@ -22,6 +22,13 @@ PAUSE = threading.Event()
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 JSON = {"Content-Type": "application/json"}
+ENDED = {"succeeded", "failed", "cancelled"}
+
+LARGE_GANGS = 50
+"""Of half a million ranks and more, each with tables of some ten megabytes."""
+
+LINE_CHARS = 3_000
+"""Of a line of the log that is shown."""
 
 NAMES = (
     *("default", "research", "ring", "waits", "ended", "a1", "b2", "c3", "lab", "team", "r1", "l1"),
@@ -54,6 +61,7 @@ class Served:
             stderr=self._log,
         )
         self._connection = self._connect()
+        self._policy: dict[str, object] = {}
 
     def __enter__(self) -> Self:
         until = time.monotonic() + READY_S
@@ -89,13 +97,30 @@ class Served:
         statm = Path(f"/proc/{self._process.pid}/statm").read_text()
         return int(statm.split()[1]) * PAGE_BYTES
 
+    def live_rows(self) -> int:
+        """What the service has in memory on purpose: nodes, queues, jobs that have not ended."""
+        jobs = [job for job in self.items("/v1/jobs?limit=1000") if job["state"] not in ENDED]
+        others = (self.items(f"/v1/{kind}") for kind in ("nodes", "queues", "reservations"))
+        return len(jobs) + sum(map(len, others))
+
+    def fill(self) -> None:
+        """Ask about gangs of very many ranks, until what is kept of layouts has all its room.
+
+        It is bounded by its bytes; a run would come to that bound by and by, and seem to grow.
+        """
+        for number in range(LARGE_GANGS):
+            sizes = {"tp": 8, "pp": 64 + number, "dp": 1_024}
+            self.ask("POST", "/v1/jobs?dry_run=true", {"name": "large", "parallelism": sizes})
+
     def stage(self) -> None:
         """Put all back to where it began: a cluster, queues, jobs that run, wait and have ended."""
-        self.ask("PUT", "/v1/policy", {})
+        if not self._policy:
+            self._policy = self.ask("GET", "/v1/policy")[1]
+        self.ask("PUT", "/v1/policy", self._policy)
         self.ask("POST", "/v1/scheduler/resume")
         self.ask("POST", "/v1/inventory?prune=true", RACKS, {"Content-Type": "application/yaml"})
         for job in self.items("/v1/jobs?limit=1000"):
-            if job["state"] not in {"succeeded", "failed", "cancelled"}:
+            if job["state"] not in ENDED:
                 self.ask("DELETE", f"/v1/namespaces/{job['namespace']}/jobs/{job['name']}")
         self.finish_pods("cancelled")
         for kind in ("reservations", "queues"):
@@ -199,7 +224,14 @@ class Served:
 def wrong_lines(log: Path) -> list[str]:
     """Lines of a service's log that tell of its own faults, or that a request has forged."""
     with closing(log.open(errors="replace", newline="\n")) as lines:
-        return [line[:3_000] for line in lines if _is_wrong(line)]
+        return [_shortened(line) for line in lines if _is_wrong(line)]
+
+
+def _shortened(line: str) -> str:
+    """What a line begins with, and its end, where a traceback says what it was."""
+    if len(line) <= LINE_CHARS:
+        return line
+    return f"{line[: LINE_CHARS // 4]} ... {line[-LINE_CHARS * 3 // 4 :]}"
 
 
 def _is_wrong(line: str) -> bool:

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import ceil
+from typing import cast
 
 from api.k8s.extender.cluster import Topologies, trial_of
 from api.k8s.extender.reading import (
@@ -25,7 +26,7 @@ from api.k8s.extender.session import rules_of, with_where
 from api.k8s.volcano.gang import GPU_RESOURCES, UNCOUNTED
 from api.k8s.volcano.kinds_job import POD_SPEC
 from api.k8s.volcano.pod_rules import requests_of
-from api.k8s.volcano.shape import shape_problems
+from api.k8s.volcano.shape import filled, shape_problems
 from scheduler.errors import Problem
 from scheduler.model.job import JobSpec, Role
 from scheduler.model.placement import Placement
@@ -44,6 +45,9 @@ MODE, TIER = "volcano.sh/network-topology-mode", "volcano.sh/network-topology-hi
 
 GANGS_KEPT = 1_000
 """Gangs of which the plan is remembered; the one asked about longest ago goes first."""
+
+PLACES_KEPT = 200_000
+"""Places of all these gangs together, taken or free: the pods of a large cluster."""
 
 MEMBERS_MAX = 100_000
 SCORE_MAX = 10
@@ -112,8 +116,7 @@ class KubeExtender:
         """The pod's node, or "" and why there is none."""
         gang = self._gangs.setdefault(asked.key, _Gang())
         self._gangs.move_to_end(asked.key)
-        while len(self._gangs) > GANGS_KEPT:
-            self._gangs.popitem(last=False)
+        self._forget_oldest()
         known = gang.taken.get(asked.uid)
         if known is not None and known in asked.names:
             return known, ""
@@ -128,7 +131,19 @@ class KubeExtender:
             free = found[0]
         gang.free.remove(free)
         gang.taken[asked.uid] = free
+        if len(gang.taken) > MEMBERS_MAX:
+            del gang.taken[next(iter(gang.taken))]
         return free, ""
+
+    def _forget_oldest(self) -> None:
+        """Keep within bounds: nobody says that a gang is over, and new pods have new uids."""
+        while len(self._gangs) > GANGS_KEPT or (self.places > PLACES_KEPT and len(self._gangs) > 1):
+            self._gangs.popitem(last=False)
+
+    @property
+    def places(self) -> int:
+        """Places that are remembered, of all gangs."""
+        return sum(len(gang.free) + len(gang.taken) for gang in self._gangs.values())
 
     def _place(self, asked: "_Asked", members: int) -> list[str] | str:
         topology = self._topology(asked)
@@ -169,10 +184,7 @@ class _Asked:
 def _read(body: Tree) -> _Asked:
     pod = required(body, "Pod")
     meta = tree_at(pod, "metadata")
-    spec = dict(tree_at(pod, "spec"))
-    problems = list(shape_problems(POD_SPEC, spec, "Pod.spec"))
-    if problems:
-        raise MalformedRequest(problems)
+    spec = _checked(dict(tree_at(pod, "spec")))
     nodes = list_at(tree_at(body, "Nodes"), "items") if pick(body, "Nodes") is not None else None
     if nodes is None:
         names = [name for name in list_at(body, "NodeNames") if isinstance(name, str)]
@@ -191,7 +203,7 @@ def _read(body: Tree) -> _Asked:
         key=(text_at(meta, "namespace"), group or f"pod/{uid}"),
         uid=uid,
         size=_size(notes, labels) if group else 1,
-        pod=pod,
+        pod={"spec": spec},
         gpus=ceil(sum(requests.get(name, 0) for name in GPU_RESOURCES)),
         resources=Resources(
             cpu_milli=ceil(requests.get("cpu", 0) * 1_000),
@@ -202,6 +214,14 @@ def _read(body: Tree) -> _Asked:
         nodes=nodes,
         tiers=_tiers(notes),
     )
+
+
+def _checked(spec: dict[str, object]) -> dict[str, object]:
+    """The spec of a pod without its nulls, which count as left out."""
+    problems = list(shape_problems(POD_SPEC, spec, "Pod.spec"))
+    if problems:
+        raise MalformedRequest(problems)
+    return cast(dict[str, object], filled(POD_SPEC, spec))
 
 
 def _tiers(notes: Tree) -> dict[str, object]:

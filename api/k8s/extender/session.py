@@ -8,7 +8,7 @@ from api.k8s.extender.reading import Tree, number_at, pick, text_at, tree_at
 from api.k8s.volcano.kinds_job import POD_SPEC
 from api.k8s.volcano.placing import where_of
 from api.k8s.volcano.pod_rules import tree as plain_tree
-from api.k8s.volcano.shape import shape_problems
+from api.k8s.volcano.shape import filled, shape_problems
 from api.k8s.volcano.tiers import Tiers, within_of
 from scheduler.cluster.trial import Trial
 from scheduler.model.job import JOB_GROUP, JobSpec, Mode, Role, Rule, Toleration
@@ -218,7 +218,8 @@ def with_where(spec: JobSpec, pods: list[Tree]) -> JobSpec:
     for pod in pods:
         found = plain_tree(dict(pod), "spec")
         if not any(shape_problems(POD_SPEC, found, "")):
-            template: dict[str, object] = {"spec": found}
+            # Nulls count as left out, and what reads a spec knows none.
+            template: dict[str, object] = {"spec": filled(POD_SPEC, found)}
             if not tasks or tasks[-1]["template"] != template:
                 tasks.append({"template": template})
     where = where_of(tasks)

@@ -139,6 +139,11 @@ class Lifecycle:
             for uid, kind, _ in piece.subjects()
         )
 
+    @property
+    def remembered(self) -> int:
+        """Jobs that are watched, and times that are waited for."""
+        return len(self._watched) + len(self._due)
+
     def step(self) -> float:
         """Act on all that happened and all that is due; seconds until something will be due."""
         if self._cursor is None:
@@ -214,6 +219,8 @@ class Lifecycle:
             seen = _seen(look, uid)
         if seen is None:
             self._watched.discard(uid)
+            # Its time may be years away.
+            self._due.pop(uid, None)
             return
         view, row, pods = seen
         care = care_for(view, row, pods, events, self._clock.now_s())

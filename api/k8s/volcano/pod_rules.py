@@ -83,7 +83,7 @@ def _container_problems(container: Tree, path: str, volumes: list[str]) -> Itera
 
 
 def _resource_problems(resources: Tree, path: str) -> Iterator[Problem]:
-    limits, requests = tree(resources, "limits"), tree(resources, "requests")
+    limits, requests = given(resources, "limits"), given(resources, "requests")
     for field, amounts in (("limits", limits), ("requests", requests)):
         for name, value in amounts.items():
             where, number = f"{path}.{field}.{name}", parse_quantity(value)
@@ -130,14 +130,14 @@ def requests_of(spec: Tree) -> dict[str, Fraction]:
     for container in trees(spec, "initContainers"):
         for name, number in _asked(container).items():
             total[name] = max(total.get(name, Fraction(0)), number)
-    for name, value in tree(spec, "overhead").items():
+    for name, value in given(spec, "overhead").items():
         total[name] = total.get(name, Fraction(0)) + parse_quantity(value)
     return total
 
 
 def _asked(container: Tree) -> dict[str, Fraction]:
     resources = tree(container, "resources")
-    merged = tree(resources, "limits") | tree(resources, "requests")
+    merged = given(resources, "limits") | given(resources, "requests")
     return {name: parse_quantity(value) for name, value in merged.items()}
 
 
@@ -154,6 +154,11 @@ def tree(value: Mapping[str, object], name: str) -> Tree:
     """An object inside an object, empty where there is none."""
     found = value.get(name)
     return found if isinstance(found, dict) else {}
+
+
+def given(value: Mapping[str, object], name: str) -> Tree:
+    """An object inside an object without its nulls, which count as left out."""
+    return {key: item for key, item in tree(value, name).items() if item is not None}
 
 
 def trees(value: Mapping[str, object], name: str) -> list[Tree]:

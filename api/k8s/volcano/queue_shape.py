@@ -14,6 +14,8 @@ QUEUES = "queues.scheduling.volcano.sh"
 
 GPUS = GPU_RESOURCES[0]
 WEIGHT_MAX = 65_535
+GPUS_MAX = 10**9
+"""More than there are anywhere: as good as no limit, and a number that a database takes."""
 
 
 def limits_of(spec: Tree) -> tuple[int | None, int | None]:
@@ -26,7 +28,7 @@ def limits_of(spec: Tree) -> tuple[int | None, int | None]:
 
 def _gpus(amounts: dict[str, Fraction]) -> int | None:
     found = [int(amounts[name]) for name in GPU_RESOURCES if name in amounts]
-    return sum(found) if found else None
+    return min(sum(found), GPUS_MAX) if found else None
 
 
 def record_of(name: str, spec: Tree, old: QueueRecord | None = None) -> QueueRecord:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from api.k8s.volcano.pod_rules import tree
+from api.k8s.volcano.pod_rules import given, tree
 from api.k8s.volcano.quantity import parse_quantity
 from api.k8s.volcano.shape import Tree
 
@@ -14,7 +14,7 @@ ROOT = "root"
 
 def amounts_of(spec: Tree, name: str) -> dict[str, Fraction]:
     """`capability`, `deserved` or `guarantee` of a queue as numbers."""
-    found = tree(tree(spec, name), "resource") if name == "guarantee" else tree(spec, name)
+    found = given(tree(spec, name), "resource") if name == "guarantee" else given(spec, name)
     return {resource: parse_quantity(value) for resource, value in found.items()}
 
 

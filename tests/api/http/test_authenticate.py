@@ -297,6 +297,17 @@ def test_use_of_a_token_is_noted_to_the_hour(yard: Yard, root: str) -> None:
     assert used() == first + 3_600
 
 
+def test_use_of_a_token_that_is_gone_is_forgotten(yard: Yard, root: str) -> None:
+    keyring = gate_of(yard).keyring
+    ask(yard, "GET", "/v1/jobs", root)
+    keyring.note()
+    assert keyring.noted == 1
+    revoke(yard.database, "root", now_s=yard.clock.now_s())
+    keyring.refresh()
+    keyring.note()
+    assert keyring.noted == 0
+
+
 @pytest.fixture
 def logged(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
     with caplog.at_level(logging.DEBUG):

@@ -60,3 +60,10 @@ def test_breaker_that_is_reset_lets_gangs_move(yard: Yard) -> None:
     found = breaker(yard)
     assert (found["state"], found["failing"], found["reset_at"]) == ("closed", 0, reset["reset_at"])
     assert metric(yard).endswith(" 0.0")
+
+
+def test_times_that_lie_behind_the_last_date_are_told_as_that(yard: Yard) -> None:
+    yard.load()
+    yard.ok("PUT", "/v1/policy", yard.ok("GET", "/v1/policy") | {"breaker_reset_s": 1e300})
+    assert breaker(yard)["reset_at"] == "9999-12-31T23:59:59.000Z"
+    assert metric(yard).endswith(" 0.0")

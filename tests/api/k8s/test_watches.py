@@ -1,5 +1,6 @@
 """Watches: what a stream begins with, what it tells of, where it can be taken up."""
 
+import asyncio
 import json
 import threading
 import urllib.error
@@ -9,12 +10,14 @@ from contextlib import closing, contextmanager
 
 import pytest
 
+from api.k8s import mirror
 from api.k8s.changes import Line
 from api.k8s.meta import SPAN, list_version
 from api.k8s.registry import registry
 from api.store.engine import Database
 from api.store.events import trim_history
 from api.store.look import look_at
+from scheduler.model.queue import QueueRecord
 from tests.api.http.contract import Contract
 from tests.api.http.live import Live
 from tests.api.http.yard import Yard
@@ -117,6 +120,18 @@ def test_object_that_no_longer_fits_a_selector_is_told_of_as_deleted(
             assert told(event) == (kind, "a")
             assert event["object"]["metadata"]["resourceVersion"] == version["resourceVersion"]
             assert event["object"]["metadata"]["labels"] == {"x": "1"}
+
+
+def test_queues_that_are_gone_are_remembered_as_long_as_changes_tell_of_them(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirror, "KEPT_CHANGES", 3)
+    followed = mirror.Mirror(yard.database, asyncio.Event())
+    for number in range(9, 0, -1):
+        queues = {name: QueueRecord(name) for name in ("default", f"q{number}")}
+        followed.follow_queues(queues)
+    followed.follow_queues({"default": QueueRecord("default")})
+    assert set(followed.queues) == {"default", "q1", "q2", "q3"}
 
 
 def test_table_is_told_row_by_row(yard: Yard, live: Live) -> None:

@@ -1,6 +1,7 @@
 """Stored jobs: what was written before a field existed, and what is written now."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -22,6 +23,14 @@ def test_job_with_a_model_and_weights_is_read_back_as_it_was() -> None:
     assert spec.model == ModelShape(7e9, 32, 4_096, 4_096, experts=8, top_k=2)
     assert spec.axis_weights == {"dp": 10.0, "pp": 1.0}
     assert load_spec(dump_spec(spec)) == spec
+
+
+def test_spec_is_remembered_unless_its_text_is_long() -> None:
+    short = read_job(JobBody.model_validate(BODY)).spec
+    long = replace(short, nodes=tuple(f"node-{number:04}" for number in range(1_000)))
+    assert load_spec(dump_spec(short)) is load_spec(dump_spec(short))
+    assert load_spec(dump_spec(long)) == long
+    assert load_spec(dump_spec(long)) is not long
 
 
 @pytest.mark.parametrize("shape", [{"params": 7e9, "layers": 32, "hidden": 8, "seq": 8}, None])

@@ -43,6 +43,19 @@ def test_own_events_are_known_without_a_look(
     assert database.tail.span(before, before + 2) == expected[:2]
 
 
+def test_large_jobs_that_were_told_of_are_kept_by_their_bytes(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "KEPT_BYTES", 200_000)
+    load_cluster(database)
+    before = current_revision(database)
+    for number in range(20):
+        submit_job(database, make_spec(f"j{number}"), {"note": "x" * 50_000}, now_s=NOW_S)
+    assert 100_000 < database.tail.size_bytes <= 200_000
+    assert database.tail.told_since(before) is None
+    assert database.tail.told_since(before + 18) is not None
+
+
 def test_events_of_others_are_read_once_and_stand_in_order(
     database: Database, other: Database
 ) -> None:

@@ -4,9 +4,11 @@ import json
 from contextlib import suppress
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from api.k8s.extender import kube
 from api.k8s.extender.kube import KubeExtender
 from api.k8s.extender.reading import MalformedRequest, read_tree
 from scheduler.model.node import Inventory
@@ -132,6 +134,26 @@ def test_extender_of_kube_scheduler_is_reached_over_http(yard: Yard) -> None:
     unknown = {"Pod": pod("p"), "NodeNames": ["who"]}
     assert yard.client.post("/extender/kube/filter", json=unknown).status_code == 400
     assert yard.client.post("/extender/kube/filter", json={"Pod": 1}).status_code == 400
+
+
+def test_nulls_in_a_pod_count_as_left_out() -> None:
+    asks = pod("p0", "g", 2)
+    container = asks["spec"]["containers"][0]
+    container["resources"] = {"limits": {GPU: "8", "cpu": None}, "requests": {GPU: None}}
+    asks["spec"] |= {"nodeSelector": {"a": None}, "overhead": {"cpu": None}, "affinity": None}
+    assert chosen(ask(KubeExtender(nothing), asks))
+
+
+def test_pods_that_begin_again_and_again_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kube, "MEMBERS_MAX", 10)
+    monkeypatch.setattr(kube, "PLACES_KEPT", 30)
+    extender = KubeExtender(nothing)
+    for i in range(100):
+        chosen(ask(extender, pod(f"p{i}", f"g{i // 50}", 2)))
+        chosen(ask(extender, pod(f"p{i}", f"h{i}", 2)))
+    assert extender.places <= 30 + 2
+    last = chosen(ask(extender, pod("p99", "h99", 2)))
+    assert chosen(ask(extender, pod("p99", "h99", 2))) == last
 
 
 VALUES = st.recursive(

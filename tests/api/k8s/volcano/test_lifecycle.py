@@ -165,6 +165,16 @@ def test_record_is_deleted_when_its_time_is_up(volcano: VolcanoYard) -> None:
     assert volcano.yard.call("GET", "/v1/namespaces/default/jobs/train").status_code == 404
 
 
+def test_job_that_is_deleted_before_its_time_is_forgotten(volcano: VolcanoYard) -> None:
+    made = start(volcano, ttlSecondsAfterFinished=100_000_000)
+    volcano.run("train", "succeeded", 0)
+    volcano.turn()
+    assert volcano.lifecycle.remembered == 2
+    assert volcano.call("DELETE", f"{volcano.path(made)}/train").status_code == 200
+    volcano.turn()
+    assert volcano.lifecycle.remembered == 0
+
+
 def test_watcher_that_begins_anew_acts_on_what_it_missed(volcano: VolcanoYard) -> None:
     made = start(volcano, policies=[policy("TerminateJob")])
     volcano.report(volcano.pods("train")[0], "failed", 1)

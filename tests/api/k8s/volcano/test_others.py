@@ -42,6 +42,12 @@ def test_change_of_a_queue_in_either_face_shows_in_the_other(volcano: VolcanoYar
     assert volcano.get(made)["spec"]["capability"] == {"cpu": 8}
 
 
+def test_amount_beyond_all_gpus_there_are_is_taken_as_written(volcano: VolcanoYard) -> None:
+    made = volcano.apply(queue("lab", capability={GPU: "9" * 40}))
+    assert volcano.yard.ok("GET", "/v1/queues/lab")["limit_gpus"] == 10**9
+    assert volcano.get(made)["spec"]["capability"] == {GPU: "9" * 40}
+
+
 def test_queue_tells_what_it_does_not_act_on(volcano: VolcanoYard) -> None:
     body = queue("lab", capability={"cpu": 8}, reclaimable=False)
     told = volcano.call("POST", GROUPS["Queue"], body).headers["warning"]

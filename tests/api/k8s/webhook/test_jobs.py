@@ -40,6 +40,14 @@ def test_job_gets_the_defaults_of_volcano_in_its_order() -> None:
     ]
 
 
+def test_null_amounts_of_a_container_count_as_left_out() -> None:
+    made = task()
+    spec = made["template"]["spec"]
+    spec["containers"][0]["resources"] = {"requests": {"cpu": None}, "limits": {"cpu": None}}
+    spec["overhead"] = {"cpu": None}
+    assert refusal(VALIDATE, job(made)) == ""
+
+
 def test_job_that_states_all_is_not_patched() -> None:
     whole = job(task(minAvailable=2, maxRetry=3), schedulerName="volcano", minAvailable=2)
     assert patch_of(MUTATE, whole) == []

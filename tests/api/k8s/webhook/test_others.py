@@ -62,6 +62,15 @@ def test_queue_that_breaks_a_rule_is_denied_by_its_field(wrong: Tree, field: str
     assert refusal(QUEUES, wrong).startswith(field)
 
 
+def test_null_amounts_of_a_queue_count_as_left_out() -> None:
+    nulls = queue(
+        capability={"cpu": None, DEVICE: 8},
+        deserved={"a": None},
+        guarantee={"resource": {"a": None}},
+    )
+    assert refusal(QUEUES, nulls) == ""
+
+
 def test_queue_fits_into_the_tree_above_and_below_it() -> None:
     top = queue("top", capability={"cpu": 10}, deserved={"cpu": 6})
     left = queue("left", parent="top", capability={"cpu": 8}, deserved={"cpu": 4})
