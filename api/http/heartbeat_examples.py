@@ -38,6 +38,7 @@ ANSWER: dict[str, object] = {
                 "ib_hca": "=mlx5_0,mlx5_3",
                 "checkpoint": {"step": 12000, "uri": "s3://bucket/run/12000"},
                 "strict": False,
+                "fence_after_s": None,
             },
         }
     ],
