@@ -108,6 +108,21 @@ def submit_all(service: Service, names: list[str]) -> tuple[Counter[int], Seen]:
     return statuses, seen
 
 
+END_OTHERS = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+    "WHERE backend_type = 'client backend' AND NOT pid = ANY(%s)"
+)
+
+
+def hold_all(url: str, held: ExitStack) -> list[psycopg.Connection[tuple[object, ...]]]:
+    """Every connection that the server has left."""
+    mine = []
+    with suppress(psycopg.OperationalError):
+        while True:
+            mine.append(held.enter_context(psycopg.connect(url, autocommit=True)))
+    return mine
+
+
 @pytest.mark.timeout(300)
 def test_server_without_a_free_connection_is_told_of_and_survived(
     server: OwnServer, tmp_path: Path
@@ -119,9 +134,10 @@ def test_server_without_a_free_connection_is_told_of_and_survived(
         service.start()
         service.until_ready()
         with ExitStack() as held:
-            with suppress(psycopg.OperationalError):
-                while True:
-                    held.enter_context(psycopg.connect(server.url))
+            mine = hold_all(server.url, held)
+            # The service may do with those that it has; it loses them, and they are held too.
+            mine[0].execute(END_OTHERS, ([other.info.backend_pid for other in mine],))
+            hold_all(server.url, held)
             statuses, seen = submit_all(service, names)
             assert set(statuses) <= {201, 503}
             assert statuses[503], "some had to wait for a connection"

@@ -1,12 +1,15 @@
 """What becomes of a request that runs into a fault of the service."""
 
 import httpx2
+import pytest
 from starlette.requests import ClientDisconnect
 from starlette.testclient import TestClient
 from starlette.types import ASGIApp, Receive, Scope, Send
 from structlog.testing import capture_logs
 
+from api.http import observe
 from api.http.observe import Observe
+from api.log import get_logger
 from api.metrics import Metrics
 
 
@@ -24,6 +27,12 @@ def failing(error: Exception, *, after: int = 0) -> ASGIApp:
 def ask(app: ASGIApp, metrics: Metrics | None = None) -> httpx2.Response:
     client = TestClient(Observe(app, metrics=metrics or Metrics()), raise_server_exceptions=False)
     return client.get("/v1/jobs")
+
+
+@pytest.fixture(autouse=True)
+def fresh_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log that nobody has used: one that was used keeps where it wrote to."""
+    monkeypatch.setattr(observe, "log", get_logger(observe.__name__))
 
 
 def test_fault_is_answered_without_its_details_and_logged_with_them() -> None:
