@@ -21,6 +21,11 @@ def date_of(at_s: float) -> datetime:
     return datetime.fromtimestamp(min(max(at_s, 0.0), LAST_S), UTC)
 
 
+def rfc3339(at_s: float) -> str:
+    """Unix seconds as `2026-01-01T12:00:00.000Z`."""
+    return date_of(at_s).isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
 class Clock(Protocol):
     """Unix seconds, UTC."""
 

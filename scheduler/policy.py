@@ -182,6 +182,14 @@ class Policy:
         if problems:
             raise PolicyError(problems)
 
+    def lost_after_of(self, own_s: float | None) -> float:
+        """Silence after which a job's members count as lost; nobody is before it is suspect.
+
+        Args:
+            own_s: `failure.lost_after_s` of the job.
+        """
+        return self.lost_after_s if own_s is None else max(own_s, self.suspect_after_s)
+
 
 def _of_reservations(policy: Policy) -> list[Problem]:
     """What is wrong with the tunables about when a place is promised."""

@@ -42,7 +42,7 @@ def launch_of(
     saved = start.checkpoint
     own_s, fence_s = start.lost_after_s, None
     if own_s is not None:
-        fence_s = fence_after_s(max(own_s, policy.suspect_after_s))
+        fence_s = fence_after_s(policy.lost_after_of(own_s))
     own = replace(start, run=run_of(pod.role, start.run))
     return {
         "command": command_of(own, launcher),

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
+from api import clock
 from api.auth.seen import Names, shown_queue, told_body
-from api.clock import date_of
 from api.store.views import EventView, JobView, NodeView, Page, PodView, QueueView
 from scheduler.model.lifecycle import FINAL
 from scheduler.model.resources import indices_of
@@ -14,13 +14,10 @@ from scheduler.topology.tree import Topology
 Item = TypeVar("Item")
 Shape = dict[str, object]
 
+rfc3339 = clock.rfc3339
+
 RANK_ROLE = "rank"
 """What the pods of a parallel job are called where a role is shown."""
-
-
-def rfc3339(at_s: float) -> str:
-    """Unix seconds as `2026-01-01T12:00:00.000Z`."""
-    return date_of(at_s).isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
 def time_or_none(at_s: float | None) -> str | None:

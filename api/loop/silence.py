@@ -159,7 +159,7 @@ class SilenceClock:
         own = self._limits.get(lease.node)
         if own is None:
             return None if lease.health is Health.LOST else of_all_s
-        to_come = [max(at, policy.suspect_after_s) for at in own.at_s]
+        to_come = map(policy.lost_after_of, own.at_s)
         return min((at for at in (*to_come, of_all_s) if at > own.passed_s), default=None)
 
     def _lost_after_s(self, lease: Lease, policy: Policy) -> float:

@@ -15,7 +15,7 @@ from api.store.errors import NotFound
 from api.store.fault_records import escalate
 from api.store.paging import clamp, decode_cursor, encode_cursor, page_of
 from api.store.rows import AnyRow
-from api.store.standing import change_node, node_fault, set_health, standing_of
+from api.store.standing import change_node, node_fault, set_verdict, standing_of
 from api.store.tables import node_usage, nodes
 from api.store.tables_faults import faults
 from api.store.topology import read_topology
@@ -200,8 +200,7 @@ def _write(tx: Transaction, node: str, standing: NodeStanding, heard: Heard) -> 
         fenced=standing.fenced,
         is_empty=bool(tx.connection.execute(empty).scalar_one()),
     )
-    silent_s = standing.silent_s if verdict.by_silence else None
-    set_health(tx, node, verdict.health, verdict.why, fenced=verdict.fenced, silent_s=silent_s)
+    set_verdict(tx, node, verdict, standing.silent_s)
     if verdict.drain and standing.drain is None:
         change_node(tx, node, *drain_asked(standing, verdict.why, tx.now_s))
     elif standing.drain is not None and standing.drain.by == BY_FAULT and not verdict.drain:

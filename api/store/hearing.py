@@ -15,7 +15,7 @@ from api.store.log_requests import READING_S, LogRequest, is_read, open_requests
 from api.store.pods import is_news, pod_view, report_known, select_pods
 from api.store.policy import parse_policy, policy_body
 from api.store.rows import AnySelect
-from api.store.standing import set_health, standing_of
+from api.store.standing import set_verdict, standing_of
 from api.store.tables import counter, facts, jobs, leader, leases, nodes, pods
 from api.store.views import PodView
 from scheduler.model.lifecycle import LIVE_POD, PodState
@@ -324,8 +324,7 @@ def _come_back(tx: Transaction, node: str, said: Sequence[Said], known: _Known) 
         is_empty=not known.pods and not there,
         is_clean=there <= desired.keys(),
     )
-    silent_s = standing.silent_s if verdict.by_silence else None
-    set_health(tx, node, verdict.health, verdict.why, fenced=verdict.fenced, silent_s=silent_s)
+    set_verdict(tx, node, verdict, standing.silent_s)
     if verdict.health in _COMES_BACK:
         return
     for run, pod in desired.items():

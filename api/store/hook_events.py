@@ -6,13 +6,13 @@ from typing import TypeAlias
 
 from sqlalchemy import Connection
 
+from api.clock import rfc3339
 from api.schemas.spec import load_eviction
 from api.store.checkpoints import Checkpoint, lost_nodes, newest_that_exists
 from api.store.jsontext import dump_json
 from api.store.parts import Part, PodNow
 from api.store.rows import AnyRow
 from api.store.subscribers import REQUESTED, HookEvent
-from api.store.told import time_text
 from scheduler.model.lifecycle import FINAL, JobState, PodState
 from scheduler.model.plan import Eviction, EvictStep, JobMove, PodRecord
 from scheduler.model.resources import indices_of
@@ -68,7 +68,7 @@ def deliveries_of(
                 continue
             number = revision * PER_EVENT + len(rows)
             is_request = kind == REQUESTED
-            body = {"type": kind, "timestamp": time_text(now_s), "data": data}
+            body = {"type": kind, "timestamp": rfc3339(now_s), "data": data}
             rows.append(
                 {
                     "number": number,

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from api.store.engine import Transaction
 from api.store.errors import Deposed
 from api.store.leases import Lease, Leases, read_leases
-from api.store.standing import all_standings, change_node, set_health, standing_of
+from api.store.standing import all_standings, change_node, set_verdict, standing_of
 from api.store.tables import leader, leases
 from scheduler.model.ids import NodeId
 from scheduler.model.standing import NodeStanding
@@ -75,9 +75,7 @@ def _judge(tx: Transaction, node: str, standing: NodeStanding, found: Silent) ->
     verdict = health_of(standing.faults, found.heard, standing.health, fenced=standing.fenced)
     silent_s = found.counted_s if verdict.by_silence else None
     if verdict.health is not standing.health:
-        return set_health(
-            tx, node, verdict.health, verdict.why, fenced=verdict.fenced, silent_s=silent_s
-        )
+        return set_verdict(tx, node, verdict, silent_s)
     if silent_s is None or standing.silent_s is None or silent_s <= standing.silent_s:
         return False
     said = f"its agent has been silent for {silent_s:.0f} s"

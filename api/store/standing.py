@@ -20,6 +20,7 @@ from scheduler.model.ids import NodeId
 from scheduler.model.node import Health
 from scheduler.model.resources import indices_of
 from scheduler.model.standing import GONE, PLAIN, Drain, FaultAction, NodeFault, NodeStanding
+from scheduler.recover.health import Verdict
 
 STANDING_COLUMNS = (
     nodes.c.name,
@@ -206,6 +207,18 @@ def set_health(
             said += "; it comes and goes, and is kept out of use for a time"
     change_node(tx, node, "node.health", said, body, values)
     return True
+
+
+def set_verdict(tx: Transaction, node: str, verdict: Verdict, silent_s: float | None) -> bool:
+    """The same of what is found to be so; `silent_s` counts where that is for silence alone."""
+    return set_health(
+        tx,
+        node,
+        verdict.health,
+        verdict.why,
+        fenced=verdict.fenced,
+        silent_s=silent_s if verdict.by_silence else None,
+    )
 
 
 def health_words(

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from api.clock import date_of
+from api.clock import rfc3339
 from api.schemas.spec import dump_eviction, dump_rules
 from api.store.job_recovery import dump_recovery
 from api.store.parts import Part, is_pool
@@ -77,7 +77,7 @@ def claims_message(new: list[Claim], gone: list[str]) -> str:
     if new:
         nodes, gpus = len({c.node for c in new}), sum(c.gpu_mask.bit_count() for c in new)
         starts = min(c.starts_s for c in new)
-        since = f" from {time_text(starts)}" if starts else ""
+        since = f" from {rfc3339(starts)}" if starts else ""
         words.append(f"{gpus} GPUs of {nodes} nodes are {_PURPOSE[new[0].why]}{since}")
     replaced = {claim.uid for claim in new}
     ended = sum(uid not in replaced for uid in gone)
@@ -111,7 +111,7 @@ def _forecast(row: AnyRow, move: JobMove) -> Told:
     if move.expected_start_s != old["expected_start_at"]:
         if move.expected_start_s is None:
             return Told("job.forecast", "its start is not known any more")
-        at = time_text(move.expected_start_s)
+        at = rfc3339(move.expected_start_s)
         return Told("job.forecast", f"expected to start at {at}", {"expected_start": at})
     if move.could_start_s != old["could_start_at"]:
         return Told("job.forecast", "it could start, and waits for a better place")
@@ -164,7 +164,7 @@ def _eviction(evict: Eviction) -> dict[str, object]:
     return {
         "then": evict.then,
         "step": evict.step,
-        "deadline": None if evict.deadline_s is None else time_text(evict.deadline_s),
+        "deadline": None if evict.deadline_s is None else rfc3339(evict.deadline_s),
         "why": evict.why,
         "for_job": evict.for_job,
     }
@@ -175,7 +175,7 @@ def _body(move: JobMove | None, part: Part) -> dict[str, object]:
     if move is not None:
         body = {"attempt": move.attempt, "reason": move.reason}
         if move.expected_start_s is not None:
-            body["expected_start"] = time_text(move.expected_start_s)
+            body["expected_start"] = rfc3339(move.expected_start_s)
     if part.pods:
         names = list(dict.fromkeys(pod.node for pod in part.pods))
         body |= {"pods": len(part.pods), "nodes": names[:NODES_SHOWN], "node_count": len(names)}
@@ -183,12 +183,6 @@ def _body(move: JobMove | None, part: Part) -> dict[str, object]:
         names = list(dict.fromkeys(claim.node for claim in part.claims))
         body |= {"claims": len(part.claims), "claimed_nodes": names[:NODES_SHOWN]}
     return body
-
-
-def time_text(at_s: float) -> str:
-    """Unix seconds as `2026-12-01T10:00:00.000Z`."""
-    text = date_of(at_s).isoformat(timespec="milliseconds")
-    return text.replace("+00:00", "Z")
 
 
 def _shrunk_message(surplus: list[PodMove], part: Part) -> str:

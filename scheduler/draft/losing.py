@@ -8,7 +8,6 @@ from scheduler.draft.book import Draft
 from scheduler.draft.leaving import has_left
 from scheduler.model.claim import ClaimWhy
 from scheduler.model.ids import NodeId
-from scheduler.model.job import Failure
 from scheduler.model.lifecycle import FINAL, JobState, PodState, Reason
 from scheduler.model.plan import JobRecord, PodRecord
 from scheduler.model.standing import PLAIN, NodeStanding
@@ -44,16 +43,8 @@ def lose_pods(draft: Draft, policy: Policy) -> None:
 
 
 def _is_gone_for(job: JobRecord, standing: NodeStanding, policy: Policy) -> bool:
-    if standing.silent_s is None:
-        return True
-    return standing.silent_s >= lost_after_s(job.spec.failure, policy)
-
-
-def lost_after_s(failure: Failure, policy: Policy) -> float:
-    """Silence after which a job's members count as lost; nobody is before it is suspect."""
-    if failure.lost_after_s is None:
-        return policy.lost_after_s
-    return max(failure.lost_after_s, policy.suspect_after_s)
+    silent_s = standing.silent_s
+    return silent_s is None or silent_s >= policy.lost_after_of(job.spec.failure.lost_after_s)
 
 
 def breaker_now(draft: Draft, policy: Policy) -> Breaker:
