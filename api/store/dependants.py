@@ -10,6 +10,9 @@ from scheduler.model.lifecycle import LIVE_POD, JobState, PodState
 MAKING_ROOM = frozenset({ClaimWhy.PREEMPTION, ClaimWhy.RECOVERY})
 """Claims for which others are made to leave."""
 
+WHEN_FREE = frozenset(ClaimWhy) - {ClaimWhy.RESERVATION, ClaimWhy.MAINTENANCE}
+"""Claims on what is free, or will be as soon as those who are told to stop there have stopped."""
+
 STAYING = frozenset({JobState.BOUND, JobState.RUNNING, JobState.RECOVERING})
 """States of a job that no longer leaves, or of which only some members do."""
 
@@ -46,7 +49,7 @@ class Dependants:
                 and (
                     uid in linked
                     or any(pod.node in stays or pod.node in kept for pod in part.pods)
-                    or any(claim.node in kept for claim in part.claims)
+                    or any(_counts_on(claim, stays, kept) for claim in part.claims)
                 )
             }
             found |= fresh
@@ -105,3 +108,8 @@ class Dependants:
         """Nodes on which claims of a part end or change."""
         changing = [claim.uid for claim in part.claims if claim.uid in self._claims_now]
         return (self._claims_now[uid].claim.node for uid in (*part.claims_gone, *changing))
+
+
+def _counts_on(claim: Claim, stays: set[str], kept: set[str]) -> bool:
+    """Whether a claim is on a node where pods stay, or claims, that were to go."""
+    return claim.node in kept or (claim.node in stays and claim.why in WHEN_FREE)

@@ -67,7 +67,9 @@ def _force(draft: Draft, job: JobRecord) -> None:
         if is_due and pod.state in STAYS and drain and (drain.deadline_s or 0.0) <= draft.now_s:
             draft.move_pod(pod, PodState.TERMINATING)
             told = True
-    if told and is_move(job):
+    leaving = job.evict
+    if told and is_move(job) and leaving and leaving.step is not EvictStep.TERMINATING:
+        # Members that were told to stop leave still: others may count on their places.
         draft.set(job, evict=None)
 
 

@@ -8,7 +8,7 @@ from scheduler.draft.moving import movers, tell_movers
 from scheduler.evict.saving import asks_first, request_id_of, step_after
 from scheduler.evict.timing import over_limit, time_is_up_s
 from scheduler.model.claim import ClaimWhy
-from scheduler.model.ids import JobId
+from scheduler.model.ids import JobId, NodeId
 from scheduler.model.lifecycle import FINAL, JobState, PodState, Reason
 from scheduler.model.plan import Eviction, EvictStep, Fact, JobRecord, PodRecord
 
@@ -20,6 +20,9 @@ HELD_MESSAGE = "held until it is released"
 
 FOR_A_PLACE = (ClaimWhy.RESERVATION, ClaimWhy.PREEMPTION)
 """Claims of a gang that waits for its place as a whole."""
+
+WHEN_FREE = (ClaimWhy.PREEMPTION, ClaimWhy.RECOVERY)
+"""Claims on a place that others are to leave."""
 
 
 def begin_leaving(
@@ -206,18 +209,63 @@ def leaving_pods(draft: Draft) -> list[PodRecord]:
 def withdraw(draft: Draft, job: JobRecord) -> bool:
     """Let a gang stay that was not yet asked to leave; whether it does.
 
-    One that its owner wants to leave by now goes on.
+    One that its owner wants to leave by now goes on, and so does one on whose GPUs a gang of higher
+    priority has a place meanwhile: it leaves for that one. Others that counted on it lose theirs.
     """
     leaving = job.evict
     if leaving is None or leaving.step is not EvictStep.ASKED or leaving.asked_s is not None:
         return False
-    if job.state is JobState.EVICTING and leaving.then is not JobState.PENDING:
+    if job.state is not JobState.EVICTING:
+        draft.set(job, state=leaving.then, reason=None, message="", evict=None)
+        return True
+    if leaving.then is not JobState.PENDING:
         return False
-    stays = leaving.then
-    if job.state is JobState.EVICTING:
-        stays = JobState.RUNNING if job.started_s is not None else JobState.BOUND
+    others = _counting_on(draft, job)
+    heir = next((other for other in others if _comes_before(draft, other, job)), None)
+    if heir is not None:
+        draft.set(job, evict=replace(leaving, for_job=heir.uid))
+        return False
+    stays = JobState.RUNNING if job.started_s is not None else JobState.BOUND
     draft.set(job, state=stays, reason=None, message="", evict=None)
+    for other in others:
+        _lose_place(draft, other)
     return True
+
+
+def _counting_on(draft: Draft, job: JobRecord) -> list[JobRecord]:
+    """Other gangs that have a place on GPUs of one that leaves; the most important first."""
+    held: dict[NodeId, int] = {}
+    for pod in draft.live_pods(job.uid):
+        held[pod.node] = held.get(pod.node, 0) | pod.gpu_mask
+    found = [
+        draft.jobs[uid]
+        for uid in draft.claimants
+        if uid != job.uid
+        and uid in draft.jobs
+        and any(held.get(c.node, 0) & c.gpu_mask for c in draft.claims_of(uid, *WHEN_FREE))
+    ]
+    return sorted(found, key=lambda j: (-j.spec.priority, j.age, j.uid))
+
+
+def _comes_before(draft: Draft, other: JobRecord, job: JobRecord) -> bool:
+    """Whether a gang leaves for another, as that is more important or has its place from now on.
+
+    Claims and the evictions made for them in one cycle go together.
+    """
+    is_new = any(c.uid not in draft.world.claims for c in draft.claims_of(other.uid, *WHEN_FREE))
+    return is_new or other.spec.priority > job.spec.priority
+
+
+def _lose_place(draft: Draft, other: JobRecord) -> None:
+    """End what a gang has claimed where another stays; it gets a place anew in its turn."""
+    if other.state is JobState.RESERVED:
+        give_up_place(draft, other)
+        message = "a job that was to make way for it stays"
+        draft.wait(draft.jobs[other.uid], Reason.ROOM, message, None)
+        return
+    draft.let_go(draft.claims_of(other.uid, ClaimWhy.RECOVERY))
+    for victim in leaving_for(draft, other.uid):
+        withdraw(draft, victim)
 
 
 def push_on(draft: Draft) -> None:

@@ -151,6 +151,38 @@ def test_members_that_are_evicted_alone_go_with_the_claim_on_their_gpus(three: T
     assert set(commit(database, plan, 0, NOW_S).dropped) == {claimant.uid, v.uid}
 
 
+@pytest.mark.parametrize("why", [ClaimWhy.PREEMPTION, ClaimWhy.RECOVERY, ClaimWhy.SPARE])
+def test_claim_on_what_another_was_to_free_at_once_goes_with_it(
+    three: Three, why: ClaimWhy
+) -> None:
+    """Its pods end with this very plan, so nothing is told to make way for the claim."""
+    database, claimant, v, w = three
+    done = job_move(w, JobState.PENDING, attempt=0)
+    plan = Plan(
+        revision=current_revision(database),
+        job_moves=(reserved(claimant), job_move(v, JobState.PENDING), done),
+        pod_moves=(*pod_moves(v, 2, PodState.STOPPED), *pod_moves(w, 2, PodState.STOPPED)),
+        claims=claims_of(claimant, ["n001", "n002"], why=why),
+    )
+    cancel_job(database, "default", "v", now_s=NOW_S)
+    assert set(commit(database, plan, 0, NOW_S).dropped) == {claimant.uid, v.uid}
+    assert states(database, "v", "w") == [JobState.BOUND, JobState.PENDING]
+    assert claimed(database) == {}
+    assert audit_ledger(database).is_clean
+
+
+def test_reservation_for_later_does_not_go_with_who_was_to_free_its_place(three: Three) -> None:
+    database, claimant, v, _w = three
+    plan = Plan(
+        revision=current_revision(database),
+        job_moves=(reserved(claimant), job_move(v, JobState.PENDING)),
+        pod_moves=pod_moves(v, 2, PodState.STOPPED),
+        claims=claims_of(claimant, ["n001"], why=ClaimWhy.RESERVATION),
+    )
+    cancel_job(database, "default", "v", now_s=NOW_S)
+    assert commit(database, plan, 0, NOW_S).dropped == (v.uid,)
+
+
 def test_eviction_without_a_claim_for_whom_it_is_made_is_refused(three: Three) -> None:
     database, claimant, v, _w = three
     plan = Plan(current_revision(database), job_moves=(evicting(v, claimant),))

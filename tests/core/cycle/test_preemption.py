@@ -327,6 +327,39 @@ def test_evictions_not_asked_for_yet_are_withdrawn_when_the_gang_goes_away(kind:
     assert not world.claims
 
 
+def leaves_for_two(second: int) -> tuple[World, JobId, JobId, JobId]:
+    """A gang on two nodes that leaves for one on the first; another counts on the second node."""
+    world = world_of(1, 2)
+    low = run(world, gang(8, dp=2), "low", 10)
+    high = submit(world, gang(8), "high", priority=100)
+    now(world)
+    asked(world, low, high)
+    other = submit(world, gang(8), "other", priority=second)
+    now(world)
+    assert {claim.job for claim in world.claims.values()} == {high, other}
+    return world, low, high, other
+
+
+def test_one_that_another_counts_on_leaves_for_that_one_when_the_first_goes_away() -> None:
+    world, low, high, other = leaves_for_two(50)
+    tell(world, FactKind.CANCEL, high)
+    now(world)
+    evict = world.jobs[low].evict
+    assert world.jobs[low].state is JobState.EVICTING
+    assert evict is not None
+    assert evict.for_job == other
+    assert {claim.job for claim in world.claims.values()} == {other}
+
+
+def test_one_that_stays_takes_the_place_from_who_could_not_have_made_it_leave() -> None:
+    world, low, high, other = leaves_for_two(10)
+    tell(world, FactKind.CANCEL, high)
+    now(world)
+    assert world.jobs[low].state is JobState.RUNNING
+    assert world.jobs[other].state is JobState.PENDING
+    assert not world.claims
+
+
 def test_evictions_asked_for_go_on_when_the_gang_goes_away() -> None:
     world = world_of(1, 1)
     low = run(world, gang(8), "low", 10)

@@ -181,3 +181,21 @@ def test_a_gang_that_was_never_asked_ignores_an_old_answer() -> None:
     world.facts.append(Fact(99, 99, K.CHECKPOINT, uid, request_id="another"))
     cycle(world, EVERYBODY, 11.0)
     assert world.jobs[uid].evict == replace(evict)
+
+
+def test_a_member_that_leaves_is_known_to_leave_when_another_is_told_to_as_well() -> None:
+    """Another gang may count on its place."""
+    world = World(make_cluster(racks=1, nodes_per_rack=3))
+    uid = a_gang(world)
+    first, second = world.live_pods(uid)
+    world.put_node(first.node, draining())
+    cycle(world, now_s=1.0)
+    assert world.pods[uid][first.uid].state is PodState.TERMINATING
+    world.put_node(first.node, PLAIN)
+    high = submit(world, gang(8), "high", priority=9)
+    cycle(world, now_s=2.0)
+    assert [c.node for c in world.claims.values() if c.job == high] == [first.node]
+    world.put_node(second.node, draining(2.0))
+    cycle(world, now_s=3.0)
+    assert world.pods[uid][second.uid].state is PodState.TERMINATING
+    assert world.jobs[uid].evict is not None
