@@ -5,9 +5,10 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from api.schemas.common import LINE_PATTERN, Name, Page, Priority, Strict
+from scheduler.model.queue import WEIGHT_MIN
 
 Gpus = Annotated[int, Field(ge=0, le=10**9)]
-Weight = Annotated[float, Field(gt=0, le=1e6)]
+Weight = Annotated[float, Field(ge=WEIGHT_MIN, le=1e6)]
 Namespaces = Annotated[list[Name], Field(max_length=1_000)]
 Model = Annotated[str, StringConstraints(pattern=LINE_PATTERN, min_length=1, max_length=253)]
 GpusByModel = Annotated[dict[Model, Gpus], Field(max_length=64)]

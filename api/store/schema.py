@@ -67,10 +67,12 @@ def open_database(url: str, connections: int = CONNECTIONS) -> Database:
                 f"the database {shown(engine)} is {standing}; "
                 "run `podyard migrate --database-url ...` first"
             )
+        database = Database(engine.url.render_as_string(hide_password=False), engine)
+        database.notifier.look()  # what has happened before is news to nobody
     except BaseException:
         engine.dispose()
         raise
-    return Database(engine.url.render_as_string(hide_password=False), engine)
+    return database
 
 
 def standing_of(url: str) -> Standing:

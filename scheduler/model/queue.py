@@ -28,6 +28,10 @@ class Use:
         return sum(self.gpus.values())
 
 
+WEIGHT_MIN = 1e-6
+"""A share divided by less would be more than a number holds."""
+
+
 @dataclass(frozen=True, slots=True)
 class QueueRecord:
     """A queue as the ledger has it. What holds for a queue holds for all queues below it together.
@@ -38,7 +42,7 @@ class QueueRecord:
             nothing is owed to it and nothing is reclaimed from it on that account.
         limit_gpus: GPUs it may never exceed; None = no limit.
         quota_by_model, limit_by_model: The same for one GPU model each.
-        weight: Its part of what is lent, against its siblings'; above 0.
+        weight: Its part of what is lent, against its siblings'; at least `WEIGHT_MIN`.
         max_priority: Highest priority a job of it may have; None = any.
         max_pending: Jobs that may wait in it at once; None = any number.
         namespaces: Namespaces whose jobs may use it; empty = all.

@@ -10,7 +10,7 @@ from scheduler.model.ids import JobId
 from scheduler.model.job import JobSpec
 from scheduler.model.lifecycle import JobState, Reason
 from scheduler.model.plan import JobRecord
-from scheduler.model.queue import QueueRecord, Use
+from scheduler.model.queue import WEIGHT_MIN, QueueRecord, Use
 from scheduler.order.limits import Denied as Denied
 from scheduler.order.limits import closed_message, cut, limit_denied
 from scheduler.order.use import least_use
@@ -277,7 +277,8 @@ class Shares:
         lent = dominant
         if quota and self.accounts.capacity.gpus:
             lent = max(0.0, dominant - quota / self.accounts.capacity.gpus)
-        return lent / record.weight, dominant / record.weight
+        weight = max(record.weight, WEIGHT_MIN)
+        return lent / weight, dominant / weight
 
     # -- reading ----------------------------------------------------------------------------------
 

@@ -110,6 +110,7 @@ def test_job_needs_a_namespace_that_its_queue_serves(yard: Yard) -> None:
         ({"limit_by_model": {"": 8}}, "limit_by_model"),
         ({"weight": 0}, "weight"),
         ({"weight": -1.0}, "weight"),
+        ({"weight": 5e-324}, "weight"),
         ({"max_pending": -1}, "max_pending"),
         ({"max_priority": 10**10}, "max_priority"),
         ({"quota_gpus": 16, "limit_gpus": 8}, "limit_gpus"),

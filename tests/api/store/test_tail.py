@@ -115,6 +115,26 @@ def test_listener_hears_of_both_and_those_who_leave_of_neither(
     assert "later" not in names
 
 
+def test_first_listener_after_a_restart_is_told_nothing_of_what_was_before(
+    database: Database,
+) -> None:
+    """All of the history that is kept would be read while the first decisions are due."""
+    load_cluster(database)
+    submit(database, "before")
+    heard: list[EventView] = []
+    came = threading.Event()
+
+    def hear(piece: Piece | None) -> None:
+        heard.extend([] if piece is None else piece.views)
+        came.set()
+
+    with closing(open_database(database.url)) as restarted:
+        restarted.tail.listen(hear)
+        submit(database, "after")
+        assert came.wait(10)
+    assert {view.name for view in heard} == {"after"}
+
+
 def test_only_so_many_events_stay_in_memory(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
