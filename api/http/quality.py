@@ -1,6 +1,7 @@
 """How well running gangs lie: worked out once for each gang in each place, a few at a time."""
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from api.http.placement_laid import Laid, laid
@@ -18,6 +19,9 @@ from scheduler.model.lifecycle import LIVE_POD, JobState
 
 BATCH = 25
 """Gangs worked out at a time: each takes some milliseconds, large ones about ten."""
+
+REST = 4.0
+"""Times what one gang took, before the next: requests go on meanwhile as if nothing was done."""
 
 Key = tuple[int, float | None]
 """Attempt and time of the binding: a gang has one place as long as both stay."""
@@ -54,17 +58,30 @@ class Quality:
     def known(self) -> int:
         return len(self._known)
 
-    def look(self, service: Service) -> None:
-        """Work out some that are new, forget those that are gone."""
+    def look(self, service: Service, rest: Callable[[float], object] = lambda _s: None) -> float:
+        """Work out some that are new, forget those that are gone.
+
+        Args:
+            rest: Waits for so many seconds; between two gangs.
+
+        Returns:
+            Seconds of work.
+        """
+        began, rested_s = time.monotonic(), 0.0
         there = service.reader.ask_if_free(_placed)
         if there is None:
-            return
+            return 0.0
         self._known = {u: k for u, k in self._known.items() if there.get(u, ((), ""))[0] == k[0]}
         new = [uid for uid in there if uid not in self._known]
         for uid in new[:BATCH]:
+            at = time.monotonic()
             place = _place(service, there[uid][1])
             if place is not None:
                 self._known[uid] = (there[uid][0], place)
+            took = time.monotonic()
+            rest(REST * (took - at))
+            rested_s += time.monotonic() - took
+        return time.monotonic() - began - rested_s
 
     def regret(self) -> Sum | None:
         return _sum(place.regret for _, place in self._known.values())

@@ -110,9 +110,8 @@ class Recorder:
         note(service.database, figures, now_s=now_s)
 
     def _look(self) -> None:
-        began = time.monotonic()
-        self.quality.look(self._service)
-        self._look_at = began + (time.monotonic() - began) / LOOK_SHARE
+        worked_s = self.quality.look(self._service, self._stopping.wait)
+        self._look_at = time.monotonic() + worked_s / LOOK_SHARE
 
     def _audit_at_times(self) -> None:
         wait_s = AGAIN_S if self._is_aside else AUDIT_S

@@ -3,6 +3,7 @@
 import os
 import socket
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,23 @@ def _postgresql_engine(url: sa.URL, connections: int) -> Engine:
     return engine
 
 
+def own_sessions(engine: Engine) -> set[int]:
+    """Process ids of PostgreSQL's sessions of an engine, kept up to date from now on."""
+    own: set[int] = set()
+
+    def note(connection: Any, entry: ConnectionPoolEntry, _proxy: object) -> None:  # noqa: ANN401 - DB-API has no type
+        if "session" not in entry.info:
+            entry.info["session"] = connection.info.backend_pid
+            own.add(connection.info.backend_pid)
+
+    def forget(_connection: object, entry: ConnectionPoolEntry) -> None:
+        own.discard(entry.info.pop("session", 0))
+
+    event.listen(engine, "checkout", note)
+    event.listen(engine, "close", forget)
+    return own
+
+
 def _leave_standby(context: ExceptionContext) -> None:
     """Drop a connection to a server that takes no writes: after a failover it is the wrong one."""
     if getattr(context.original_exception, "sqlstate", None) == READ_ONLY:
@@ -132,8 +150,13 @@ def _leave_standby(context: ExceptionContext) -> None:
         context.invalidate_pool_on_disconnect = False
 
 
-def _note_use(_connection: object, entry: ConnectionPoolEntry) -> None:
+def _note_use(connection: Any, entry: ConnectionPoolEntry) -> None:  # noqa: ANN401 - DB-API has no type
     entry.info["used_at"] = time.monotonic()
+    if connection is not None and connection.read_only is not None:
+        # Whoever read leaves it saying READ WRITE, against what the server wants by then; where it
+        # is dead it is found so when it is wanted again.
+        with suppress(connection.Error):
+            connection.read_only = None
 
 
 def _check_life(connection: Any, entry: ConnectionPoolEntry, _proxy: object) -> None:  # noqa: ANN401 - DB-API has no type

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from sqlalchemy import Connection, Engine
 
-from api.store.connect import lone_engine, open_engine, sqlite_path
+from api.store.connect import lone_engine, open_engine, own_sessions, sqlite_path
 from api.store.group import Group, GroupQueue, Outcome, Ticket, run_all
 from api.store.listen import Listener
 from api.store.notify import Notifier
@@ -47,7 +47,11 @@ class Database:
         self.tail = Tail(self._read_events, self.notifier)
         self.notifier.told = self.tail.look
         self._alone = None if self.is_sqlite else lone_engine(engine)
-        self.listener = None if self._alone is None else Listener(self._alone, self.notifier)
+        self.listener = (
+            None
+            if self._alone is None
+            else Listener(self._alone, self.notifier, own_sessions(engine))
+        )
         self.cache: dict[str, object] = {}
         self._gate = threading.Lock()
         self._groups = GroupQueue(self._run_group)

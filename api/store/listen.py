@@ -8,7 +8,7 @@ As it asks something every second, this thread is also who knows when the databa
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 import psycopg
@@ -34,10 +34,14 @@ class Listener:
 
     Args:
         engine: Whose connections are nobody else's.
+        own: Sessions of this process, whose commits are told of by who makes them.
     """
 
-    def __init__(self, engine: Engine, notifier: Notifier) -> None:
+    def __init__(
+        self, engine: Engine, notifier: Notifier, own: Collection[int] = frozenset()
+    ) -> None:
         self._engine = engine
+        self._own = own
         self._notifier = notifier
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -101,7 +105,7 @@ class Listener:
     def _hear(self, connection: "psycopg.Connection[tuple[object, ...]]") -> None:
         while not self._stopping.is_set():
             for note in connection.notifies(timeout=LOOK_S):
-                if note.payload.isdecimal():
+                if note.payload.isdecimal() and note.pid not in self._own:
                     self._notifier.publish(int(note.payload))
                 if self._stopping.is_set():
                     return

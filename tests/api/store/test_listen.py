@@ -50,6 +50,27 @@ def test_commit_of_another_process_is_heard_without_a_look(
 
 @of_postgresql
 @pytest.mark.usefixtures("listener")
+def test_own_commit_is_not_heard_of_as_if_another_had_made_it(
+    database: Database, other: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be read back before whoever made it could say what is in it."""
+    heard, publish = list[int](), database.notifier.publish
+
+    def note(revision: int) -> None:
+        if threading.current_thread().name == "podyard-listener":
+            heard.append(revision)
+        publish(revision)
+
+    monkeypatch.setattr(database.notifier, "publish", note)
+    submit(database, "mine")
+    submit(other, "theirs")
+    theirs = other.notifier.known
+    until(lambda: theirs in heard, "the other's is heard of")
+    assert heard == [theirs]
+
+
+@of_postgresql
+@pytest.mark.usefixtures("listener")
 def test_what_waits_is_woken_by_another_process(database: Database, other: Database) -> None:
     before, found = database.notifier.wait(-1, 0.0), list[int]()
     waiting = threading.Thread(target=lambda: found.append(database.notifier.wait(before, 30.0)))
