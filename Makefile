@@ -7,8 +7,8 @@ INSTALLED := $(VENV)/.installed
 # Apart, as what audits is no part of what is audited.
 AUDIT := $(VENV)/audit
 
-# Test processes: the smallest supported machine has two processors, and tests wait half of their time.
-JOBS ?= 3
+# Test processes. Two is what the smallest supported machine has.
+JOBS ?= 2
 COVERAGE_MIN := 95
 PYTEST_ARGS ?=
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from api.clock import ManualClock
+from api.http.quality import REST
 from api.http.recorder import Recorder
 from api.loop.runner import Runner
 from api.metrics import OTHER, QUEUES_MAX, Metrics
@@ -69,6 +70,17 @@ def test_regret_and_spread_of_gangs_are_measured(yard: Yard, recorder: Recorder)
     yard.report_all("succeeded", 0)
     recorder.sample()
     assert "podyard_gangs_measured 0.0" in yard.call("GET", "/metrics").text
+
+
+def test_others_have_their_turn_between_two_gangs(yard: Yard, recorder: Recorder) -> None:
+    yard.load()
+    for name in ("a", "b", "c"):
+        yard.submit(name, parallelism={"tp": 8})
+    yard.cycle()
+    rests = list[float]()
+    worked_s = recorder.quality.look(yard.app.state.service, rests.append)
+    assert recorder.quality.known == len(rests) == 3
+    assert 0 < sum(rests) <= REST * worked_s
 
 
 def test_longest_wait_is_of_the_oldest_gang_that_nobody_holds(

@@ -14,6 +14,7 @@ from api.store.epoch import LeaderSession, read_leader, take_epoch
 from api.store.events import list_events
 from api.store.schema import open_database
 from tests.api.store.build import NOW_S
+from tests.crash.service import until
 
 
 @pytest.fixture
@@ -70,7 +71,7 @@ def test_leader_whose_session_ends_is_replaced_at_once(
     with database.engine.begin() as connection:
         query = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'"
         connection.execute(sa.text(query)).all()
-    assert second.try_lead()
+    until(second.try_lead, "the session has ended, and the other leads")
     assert second.epoch == 2
 
 
