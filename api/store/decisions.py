@@ -7,8 +7,9 @@ plan's commit.
 """
 
 import threading
+import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from itertools import count
 
@@ -33,6 +34,8 @@ AT_ONCE = 2_000
 thread of its own, and until that is done its decisions cannot be repeated."""
 PARTS = 8
 """Chains that make up a full log; the oldest goes when the newest is so long."""
+REST = 4.0
+"""Times what a part of a copy took, before the next: decisions and requests go first."""
 LEVEL = 1
 """Of zlib: the quickest, which still leaves a tenth."""
 
@@ -109,6 +112,7 @@ class DecisionLog:
         self._number = 0
         self._next_copy: tuple[Frozen | None, _Chain] | None = None
         self._thread: threading.Thread | None = None
+        self._hurry = threading.Event()
 
     def prepare(
         self, world: JournalWorld, policy: Policy, plan: Plan, now_s: float, epoch: int
@@ -153,7 +157,9 @@ class DecisionLog:
     def stop(self, timeout_s: float = 5.0) -> None:
         """Wait for the thread that copies a large world, if there is one."""
         if self._thread is not None:
+            self._hurry.set()
             self._thread.join(timeout_s)
+            self._hurry.clear()
         self._chain = self._next_copy = None
 
     def _is_long(self, chain: _Chain) -> bool:
@@ -182,7 +188,7 @@ class DecisionLog:
     def _copy_and_trim(self, frozen: Frozen | None, chain: _Chain) -> None:
         try:
             if frozen is not None:
-                content = _compressed(frozen)
+                content = _compressed(frozen, self._hurry.wait)
                 chain.base_size = len(content)
                 with self._db.write_quietly() as connection:
                     row = {"chain": chain.number, "content": content}
@@ -192,9 +198,17 @@ class DecisionLog:
             log.exception("decision_base_failed", chain=chain.number)
 
 
-def _compressed(frozen: Frozen) -> bytes:
-    packer = zlib.compressobj(LEVEL)
-    parts = [packer.compress(line + b"\n") for line in frozen.lines()]
+def _compressed(frozen: Frozen, rest: Callable[[float], object] = lambda _s: None) -> bytes:
+    """A copy as it is kept.
+
+    Args:
+        rest: Waits for so many seconds; between two parts.
+    """
+    packer, parts, began = zlib.compressobj(LEVEL), list[bytes](), time.perf_counter()
+    for line in frozen.lines():
+        parts.append(packer.compress(line + b"\n"))
+        rest(REST * (time.perf_counter() - began))
+        began = time.perf_counter()
     return b"".join((*parts, packer.flush()))
 
 

@@ -185,6 +185,17 @@ def test_command_repeats_decisions_and_tells_by_its_status(
     assert "; now not there" in other.output
 
 
+def test_copy_of_a_large_world_gives_way_between_its_parts(database: Database) -> None:
+    load_cluster(database)
+    submit(database, "j")
+    world = load_snapshot(database, JournalWorld).world
+    assert isinstance(world, JournalWorld)
+    frozen, rests = world.freeze(), list[float]()
+    assert module._compressed(frozen, rests.append) == module._compressed(frozen)
+    assert len(rests) == len(list(frozen.lines()))
+    assert min(rests) > 0
+
+
 def test_log_stays_within_its_limits(database: Database) -> None:
     load_cluster(database, 8)
     runner = make_runner(database, keep=16)
