@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from api.http.placement_laid import Laid, laid
 from api.http.placement_price import predicted
 from api.http.service import Service
+from api.pace import Pace
 from api.store.engine import Database
 from api.store.errors import NotFound
 from api.store.jobs import get_job
@@ -19,9 +20,6 @@ from scheduler.model.lifecycle import LIVE_POD, JobState
 
 BATCH = 25
 """Gangs worked out at a time: each takes some milliseconds, large ones about ten."""
-
-REST = 4.0
-"""Times what one gang took, before the next: requests go on meanwhile as if nothing was done."""
 
 Key = tuple[int, float | None]
 """Attempt and time of the binding: a gang has one place as long as both stay."""
@@ -58,7 +56,7 @@ class Quality:
     def known(self) -> int:
         return len(self._known)
 
-    def look(self, service: Service, rest: Callable[[float], object] = lambda _s: None) -> float:
+    def look(self, service: Service, rest: Callable[[float], object]) -> float:
         """Work out some that are new, forget those that are gone.
 
         Args:
@@ -67,21 +65,18 @@ class Quality:
         Returns:
             Seconds of work.
         """
-        began, rested_s = time.monotonic(), 0.0
+        began, pace = time.monotonic(), Pace(rest)
         there = service.reader.ask_if_free(_placed)
         if there is None:
             return 0.0
         self._known = {u: k for u, k in self._known.items() if there.get(u, ((), ""))[0] == k[0]}
         new = [uid for uid in there if uid not in self._known]
-        for uid in new[:BATCH]:
-            at = time.monotonic()
+        read_s = time.monotonic() - began
+        for uid in pace.through(new[:BATCH]):
             place = _place(service, there[uid][1])
             if place is not None:
                 self._known[uid] = (there[uid][0], place)
-            took = time.monotonic()
-            rest(REST * (took - at))
-            rested_s += time.monotonic() - took
-        return time.monotonic() - began - rested_s
+        return read_s + pace.worked_s
 
     def regret(self) -> Sum | None:
         return _sum(place.regret for _, place in self._known.values())

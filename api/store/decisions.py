@@ -7,15 +7,15 @@ plan's commit.
 """
 
 import threading
-import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from itertools import count
 
 import sqlalchemy as sa
 
 from api.log import get_logger
+from api.pace import Pace
 from api.schemas.decision import dump_facts, dump_plan, load_facts, load_plan
 from api.store.bulk import insert_rows
 from api.store.engine import Database, Transaction
@@ -34,8 +34,6 @@ AT_ONCE = 2_000
 thread of its own, and until that is done its decisions cannot be repeated."""
 PARTS = 8
 """Chains that make up a full log; the oldest goes when the newest is so long."""
-REST = 4.0
-"""Times what a part of a copy took, before the next: decisions and requests go first."""
 LEVEL = 1
 """Of zlib: the quickest, which still leaves a tenth."""
 
@@ -159,7 +157,6 @@ class DecisionLog:
         if self._thread is not None:
             self._hurry.set()
             self._thread.join(timeout_s)
-            self._hurry.clear()
         self._chain = self._next_copy = None
 
     def _is_long(self, chain: _Chain) -> bool:
@@ -172,7 +169,7 @@ class DecisionLog:
     def _copy(self, world: JournalWorld, chain: _Chain) -> None:
         frozen: Frozen | None = world.freeze()
         if frozen is not None and len(frozen) <= AT_ONCE:
-            chain.base, frozen = _compressed(frozen), None
+            chain.base, frozen = _compressed(frozen.lines()), None
             chain.base_size = len(chain.base)
         self._next_copy = (frozen, chain)
 
@@ -183,12 +180,13 @@ class DecisionLog:
             target=self._copy_and_trim, args=self._next_copy, name="podyard-decisions", daemon=True
         )
         self._next_copy = None
+        self._hurry.clear()
         self._thread.start()
 
     def _copy_and_trim(self, frozen: Frozen | None, chain: _Chain) -> None:
         try:
             if frozen is not None:
-                content = _compressed(frozen, self._hurry.wait)
+                content = _compressed(Pace(self._hurry.wait).through(frozen.lines()))
                 chain.base_size = len(content)
                 with self._db.write_quietly() as connection:
                     row = {"chain": chain.number, "content": content}
@@ -198,17 +196,9 @@ class DecisionLog:
             log.exception("decision_base_failed", chain=chain.number)
 
 
-def _compressed(frozen: Frozen, rest: Callable[[float], object] = lambda _s: None) -> bytes:
-    """A copy as it is kept.
-
-    Args:
-        rest: Waits for so many seconds; between two parts.
-    """
-    packer, parts, began = zlib.compressobj(LEVEL), list[bytes](), time.perf_counter()
-    for line in frozen.lines():
-        parts.append(packer.compress(line + b"\n"))
-        rest(REST * (time.perf_counter() - began))
-        began = time.perf_counter()
+def _compressed(lines: Iterable[bytes]) -> bytes:
+    packer = zlib.compressobj(LEVEL)
+    parts = [packer.compress(line + b"\n") for line in lines]
     return b"".join((*parts, packer.flush()))
 
 

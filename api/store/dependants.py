@@ -4,11 +4,8 @@ from collections.abc import Iterable, Mapping
 
 from api.schemas.spec import load_eviction
 from api.store.parts import ClaimNow, Part, PodNow, new_claimant
-from scheduler.model.claim import Claim, ClaimWhy
+from scheduler.model.claim import MAKING_ROOM, Claim, ClaimWhy
 from scheduler.model.lifecycle import LIVE_POD, JobState, PodState
-
-MAKING_ROOM = frozenset({ClaimWhy.PREEMPTION, ClaimWhy.RECOVERY})
-"""Claims for which others are made to leave."""
 
 WHEN_FREE = frozenset(ClaimWhy) - {ClaimWhy.RESERVATION, ClaimWhy.MAINTENANCE}
 """Claims on what is free, or will be as soon as those who are told to stop there have stopped."""

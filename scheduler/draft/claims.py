@@ -2,7 +2,7 @@
 
 from scheduler.backfill.windows import window_claims
 from scheduler.draft.book import LIVE_JOB, Draft
-from scheduler.draft.leaving import give_up_place, leaving_for, withdraw
+from scheduler.draft.leaving import give_up_place, leaving_for, withdraw_all
 from scheduler.draft.starts import bind, is_free, is_usable, placement_of
 from scheduler.model.claim import Claim, ClaimWhy
 from scheduler.model.ids import ClaimId, NodeId
@@ -17,15 +17,13 @@ def settle_claims(draft: Draft) -> None:
         job = draft.jobs.get(uid)
         if job is None or job.state in FINAL:
             draft.let_go(draft.claims_of(uid))
-            for victim in leaving_for(draft, uid):
-                withdraw(draft, victim)
+            withdraw_all(draft, uid)
             continue
         if not _may_recover(job):
             places = draft.claims_of(uid, ClaimWhy.RECOVERY)
             if places:
                 draft.let_go(places)
-                for victim in leaving_for(draft, uid):
-                    withdraw(draft, victim)
+                withdraw_all(draft, uid)
         if job.state is not JobState.RESERVED:
             draft.let_go(draft.claims_of(uid, ClaimWhy.RESERVATION, ClaimWhy.PREEMPTION))
         elif not _still_there(draft, job):

@@ -7,7 +7,7 @@ from scheduler.draft.book import Draft
 from scheduler.draft.moving import movers, tell_movers
 from scheduler.evict.saving import asks_first, request_id_of, step_after
 from scheduler.evict.timing import over_limit, time_is_up_s
-from scheduler.model.claim import ClaimWhy
+from scheduler.model.claim import MAKING_ROOM, Claim, ClaimWhy
 from scheduler.model.ids import JobId, NodeId
 from scheduler.model.lifecycle import FINAL, JobState, PodState, Reason
 from scheduler.model.plan import Eviction, EvictStep, Fact, JobRecord, PodRecord
@@ -20,9 +20,6 @@ HELD_MESSAGE = "held until it is released"
 
 FOR_A_PLACE = (ClaimWhy.RESERVATION, ClaimWhy.PREEMPTION)
 """Claims of a gang that waits for its place as a whole."""
-
-WHEN_FREE = (ClaimWhy.PREEMPTION, ClaimWhy.RECOVERY)
-"""Claims on a place that others are to leave."""
 
 
 def begin_leaving(
@@ -178,8 +175,7 @@ def give_up_place(draft: Draft, job: JobRecord) -> None:
         return
     draft.let_go(draft.claims_of(job.uid, *FOR_A_PLACE))
     line_up(draft, job, "")
-    for victim in leaving_for(draft, job.uid):
-        withdraw(draft, victim)
+    withdraw_all(draft, job.uid)
 
 
 def leaving_for(draft: Draft, job: JobId) -> list[JobRecord]:
@@ -204,6 +200,12 @@ def leaving_pods(draft: Draft) -> list[PodRecord]:
         for pod in draft.live_pods(job.uid)
         if job.state is JobState.EVICTING or pod.state is PodState.TERMINATING
     ]
+
+
+def withdraw_all(draft: Draft, claimant: JobId) -> None:
+    """Let all stay that were to leave for a gang, as far as they were not asked to yet."""
+    for victim in leaving_for(draft, claimant):
+        withdraw(draft, victim)
 
 
 def withdraw(draft: Draft, job: JobRecord) -> bool:
@@ -234,17 +236,24 @@ def withdraw(draft: Draft, job: JobRecord) -> bool:
 
 def _counting_on(draft: Draft, job: JobRecord) -> list[JobRecord]:
     """Other gangs that have a place on GPUs of one that leaves; the most important first."""
-    held: dict[NodeId, int] = {}
-    for pod in draft.live_pods(job.uid):
-        held[pod.node] = held.get(pod.node, 0) | pod.gpu_mask
-    found = [
+    found = claimants_on(draft, draft.live_pods(job.uid), *MAKING_ROOM)
+    others = (other for other in found if other.uid != job.uid)
+    return sorted(others, key=lambda j: (-j.spec.priority, j.age, j.uid))
+
+
+def claimants_on(
+    draft: Draft, places: Iterable[Claim | PodRecord], *why: ClaimWhy
+) -> list[JobRecord]:
+    """Gangs with claims for these reasons that share GPUs with claims or pods, by uid."""
+    masks: dict[NodeId, int] = {}
+    for place in places:
+        masks[place.node] = masks.get(place.node, 0) | place.gpu_mask
+    return [
         draft.jobs[uid]
         for uid in draft.claimants
-        if uid != job.uid
-        and uid in draft.jobs
-        and any(held.get(c.node, 0) & c.gpu_mask for c in draft.claims_of(uid, *WHEN_FREE))
+        if uid in draft.jobs
+        and any(masks.get(c.node, 0) & c.gpu_mask for c in draft.claims_of(uid, *why))
     ]
-    return sorted(found, key=lambda j: (-j.spec.priority, j.age, j.uid))
 
 
 def _comes_before(draft: Draft, other: JobRecord, job: JobRecord) -> bool:
@@ -252,7 +261,7 @@ def _comes_before(draft: Draft, other: JobRecord, job: JobRecord) -> bool:
 
     Claims and the evictions made for them in one cycle go together.
     """
-    is_new = any(c.uid not in draft.world.claims for c in draft.claims_of(other.uid, *WHEN_FREE))
+    is_new = any(c.uid not in draft.world.claims for c in draft.claims_of(other.uid, *MAKING_ROOM))
     return is_new or other.spec.priority > job.spec.priority
 
 
@@ -264,8 +273,7 @@ def _lose_place(draft: Draft, other: JobRecord) -> None:
         draft.wait(draft.jobs[other.uid], Reason.ROOM, message, None)
         return
     draft.let_go(draft.claims_of(other.uid, ClaimWhy.RECOVERY))
-    for victim in leaving_for(draft, other.uid):
-        withdraw(draft, victim)
+    withdraw_all(draft, other.uid)
 
 
 def push_on(draft: Draft) -> None:

@@ -7,7 +7,7 @@ from scheduler.backfill.words import moment
 from scheduler.draft.book import Draft
 from scheduler.draft.charges import Charges
 from scheduler.draft.finding import places_beside, whole_place
-from scheduler.draft.leaving import leave_now, leaving_for, withdraw
+from scheduler.draft.leaving import leave_now, withdraw_all
 from scheduler.draft.lending import borrowers_of
 from scheduler.draft.losing import settle_wound, state_of, wound_words
 from scheduler.draft.preempting import Preemption
@@ -400,8 +400,7 @@ class Recovery:
         claims = self._draft.claims_of(job.uid, ClaimWhy.RECOVERY)
         self._charges.remove(job, self._charges.use_to_come(job.uid, claims))
         self._draft.let_go(claims)
-        for victim in leaving_for(self._draft, job.uid):
-            withdraw(self._draft, victim)
+        withdraw_all(self._draft, job.uid)
 
     # -- elsewhere --------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from scheduler.cluster.world import World
 from scheduler.draft.book import Draft
-from scheduler.draft.leaving import FOR_A_PLACE, give_up_place, leaving_for, withdraw
+from scheduler.draft.leaving import FOR_A_PLACE, claimants_on, give_up_place, withdraw_all
 from scheduler.model.claim import Claim, ClaimWhy
 from scheduler.model.ids import ClaimId, NodeId, PodId
 from scheduler.model.lifecycle import JobState, PodState
@@ -23,8 +23,7 @@ def bind(draft: Draft, job: JobRecord, placement: Placement) -> None:
     world.trial.hold_places(placement.pods)
     draft.bind(job, [pod_record(world, job, place) for place in placement.pods], placement)
     if waited:
-        for victim in leaving_for(draft, job.uid):
-            withdraw(draft, victim)
+        withdraw_all(draft, job.uid)
 
 
 def pod_record(world: World, job: JobRecord, place: PodPlace) -> PodRecord:
@@ -67,7 +66,7 @@ def claim_places(
 
 def make_way(draft: Draft, claims: Iterable[Claim]) -> None:
     """Gangs with reservations where these claims are to be give them up."""
-    for owner in _reserved_there(draft, claims):
+    for owner in claimants_on(draft, claims, ClaimWhy.RESERVATION):
         give_up_place(draft, owner)
 
 
@@ -90,20 +89,6 @@ def _claim(world: World, job: JobRecord, place: PodPlace, why: ClaimWhy, starts_
         first_rank=place.first_rank,
         resources=place.resources,
     )
-
-
-def _reserved_there(draft: Draft, claims: Iterable[Claim]) -> list[JobRecord]:
-    """Gangs whose reservations share GPUs with these claims, by uid."""
-    wanted: dict[NodeId, int] = {}
-    for claim in claims:
-        wanted[claim.node] = wanted.get(claim.node, 0) | claim.gpu_mask
-    return [
-        draft.jobs[uid]
-        for uid in draft.claimants
-        if any(
-            wanted.get(c.node, 0) & c.gpu_mask for c in draft.claims_of(uid, ClaimWhy.RESERVATION)
-        )
-    ]
 
 
 def place_of(world: World, claim: Claim) -> PodPlace:

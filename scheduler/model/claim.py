@@ -24,6 +24,10 @@ class ClaimWhy(StrEnum):
     """A window in which people work on the node."""
 
 
+MAKING_ROOM = frozenset({ClaimWhy.PREEMPTION, ClaimWhy.RECOVERY})
+"""Claims on a place that others are made to leave."""
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """GPUs of one node kept from `starts_s` on.

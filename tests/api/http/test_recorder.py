@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from api.clock import ManualClock
-from api.http.quality import REST
 from api.http.recorder import Recorder
 from api.loop.runner import Runner
 from api.metrics import OTHER, QUEUES_MAX, Metrics
+from api.pace import REST
 from api.store.decisions import DecisionLog
 from api.store.engine import Database
 from api.store.mending import mend
