@@ -20,6 +20,9 @@ TILINGS_TRIED, PODS_TRIED = 8, 2_048
 """Ways to cut a gang into tiles that are laid out and priced, and the pods of all these together:
 each costs time in proportion to them."""
 
+PLAIN_TRIED = 3
+"""Layouts in the order of nodes that are priced however many pods they have."""
+
 LITTLE_GAIN = 0.02
 """Share of its seconds below which no further layout of a large gang is worth its price."""
 
@@ -108,15 +111,32 @@ def _best_way(
 def _best_tiling(ask: Ask, settled: Settled, first: Way, measure: Measure, stop: int | None) -> Way:
     """The best so far or, where links are narrow, a better one that is cut into tiles."""
     best = _best_of_tiled(ask, settled, first, measure, stop, cut_heaviest=False)
-    for way in () if best[0].proven else plain(ask, settled):
-        found = _tiled(ask, settled, way, measure, stop)
-        best = best if found is None else _better(ask, best, found)
+    if not best[0].proven:
+        best = _best_of_plain(ask, settled, best, measure, stop)
     if best[0].proven:
         return best
     worth = (1.0 - CUT_WORTH) * (best[0].seconds or 0.0)
     limit = replace(best[0], seconds=worth), best[1]
     cut = _best_of_tiled(ask, settled, limit, measure, stop, cut_heaviest=True)
     return best if cut is limit else cut
+
+
+def _best_of_plain(
+    ask: Ask, settled: Settled, best: Way, measure: Measure, stop: int | None
+) -> Way:
+    """The best so far or a better one whose ranks follow the order of nodes."""
+    seen: list[Spots] = []
+    limit = max(PLAIN_TRIED, PODS_TRIED // settled.pods)
+    for way in plain(ask, settled):
+        spots = spots_for(ask, settled.pods, way, stop)
+        if spots is None or spots in seen:
+            continue  # ranks are in the same order in all of these
+        seen.append(spots)
+        layout = lay_out(ask, settled.pods, way, spots)
+        best = _better(ask, best, (judged(ask, measure, layout, alone=False), way))
+        if best[0].proven or len(seen) >= limit:
+            break
+    return best
 
 
 def _better(ask: Ask, one: Way, other: Way) -> Way:

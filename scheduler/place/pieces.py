@@ -8,9 +8,9 @@ from scheduler.parallel.units import Digits
 from scheduler.place.room import Room, Scope
 from scheduler.place.spread import CANDIDATE_LIMIT, ROOT, Piece, evened, spread, start_of
 
-INSIDE, FEW, ANYWHERE = "inside", "few", "anywhere"
-"""Where pieces may lie: in one domain of the level outside, in as few of these as hold them, or
-wherever there is most room."""
+INSIDE, FEW, FEW_TIGHT, ANYWHERE = "inside", "few", "few tight", "anywhere"
+"""Where pieces may lie: in one domain of the level outside, in as few of these as hold them (the
+last one may be tight), or wherever there is most room."""
 
 Roomy = tuple[int, int]
 """(pods that a domain takes, domain)."""
@@ -24,7 +24,7 @@ class Tiling:
         level, outer: Of the pieces, and the next level outside whose crossing costs something.
         least: Pods of the smallest piece.
         unit: Pods of a tile; each piece is so many of them.
-        where: `INSIDE`, `FEW` or `ANYWHERE`.
+        where: `INSIDE`, `FEW`, `FEW_TIGHT` or `ANYWHERE`.
         digits: Order of the pods, as `Units.tile_order` has it.
         even: The domains share the gang as evenly as their room allows; else the largest are
             filled and the last one is tight.
@@ -67,14 +67,34 @@ def _shares(room: Room, at: Scope, wanted: int, tiling: Tiling) -> list[tuple[in
         some = islice(fitting, CANDIDATE_LIMIT)
         found = (_among(room, [(outer, domain)], wanted, tiling) for domain in some)
         return next((shares for shares in found if shares is not None), None)
+    chosen = _few(room, at, outer, wanted, tiling)
+    return None if chosen is None else _among(room, chosen, wanted, tiling)
+
+
+def _few(room: Room, at: Scope, outer: int, wanted: int, tiling: Tiling) -> list[Scope] | None:
+    """As few domains of the level outside as hold the gang in whole tiles, most room first."""
     chosen: list[Scope] = []
-    held = 0
+    left = wanted
     for _, domain in _largest(room, at, outer):
-        chosen.append((outer, domain))
-        held += sum(c for c, _ in _floored(_largest(room, chosen[-1], tiling.level), tiling))
-        if held >= wanted:
-            return _among(room, chosen, wanted, tiling)
+        held = _held(room, (outer, domain), tiling)
+        if held < left:
+            chosen.append((outer, domain))
+            left -= held
+            continue
+        last = domain
+        if tiling.where == FEW_TIGHT:
+            taken = {found for _, found in chosen}
+            some = islice(_tightest(room, at, outer, left), CANDIDATE_LIMIT)
+            tight = (d for _, d in some if d not in taken)
+            fitting = (d for d in tight if _held(room, (outer, d), tiling) >= left)
+            last = next(fitting, domain)
+        return [*chosen, (outer, last)]
     return None
+
+
+def _held(room: Room, at: Scope, tiling: Tiling) -> int:
+    """Pods that a domain holds in whole tiles."""
+    return sum(count for count, _ in _floored(_largest(room, at, tiling.level), tiling))
 
 
 def _floored(roomy: Iterator[Roomy], tiling: Tiling) -> Iterator[Roomy]:

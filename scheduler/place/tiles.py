@@ -9,8 +9,9 @@ than so many pods.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import islice, product
+from itertools import accumulate, islice, product
 from math import prod
+from operator import mul
 
 from scheduler.cost.constants import CONSTANTS
 from scheduler.cost.fabric import Narrow, fabric_for
@@ -18,11 +19,14 @@ from scheduler.model.job import JOB_GROUP
 from scheduler.parallel.units import Digits
 from scheduler.place.bounds import Bounds
 from scheduler.place.nesting import Nesting
-from scheduler.place.pieces import ANYWHERE, FEW, INSIDE, Tiling
+from scheduler.place.pieces import ANYWHERE, FEW, FEW_TIGHT, INSIDE, Tiling
 from scheduler.place.uniform import Ask, Settled, bounds_for, harden
 
 FORMS_LIMIT = 512
 """Forms of a tile that are looked at by counts, those with short sides first."""
+
+LEAST_TRIED = 4
+"""Pods of the smallest piece that is asked for where ranks follow the order of nodes."""
 
 Hopeful = tuple[float, Nesting]
 """Seconds that it would take if every piece were as the smallest is, by counts; and the way."""
@@ -32,7 +36,8 @@ def plain(ask: Ask, settled: Settled) -> Iterator[Nesting]:
     """Ranks in the order of nodes where links are narrow, as schedulers that know no axes do.
 
     On the largest innermost domains, wherever they are or inside as few outer ones as hold the
-    gang: no gang is to be slower here than where it is placed by counts alone.
+    gang: no gang is to be slower here than where it is placed by counts alone. Then with no domain
+    of few pods, and with the groups of the inner axes whole.
     """
     kind, axes = ask.node_type, ask.units.axes()
     bounds = bounds_for(ask, settled.wants, settled.pods)
@@ -45,8 +50,12 @@ def plain(ask: Ask, settled: Settled) -> Iterator[Nesting]:
         return
     outer = counted[1] if len(counted) > 1 else None
     fits = outer is not None and ask.view.buckets(outer).largest >= settled.pods
-    for where in (INSIDE,) if fits else (ANYWHERE, FEW) if outer is not None else (ANYWHERE,):
-        tiling = Tiling(counted[0], outer, 1, 1, where, tuple(axes.items()))
+    alone = (ANYWHERE, FEW, FEW_TIGHT) if outer is not None else (ANYWHERE,)
+    least = min(max(narrow.least for narrow in fabric.narrow), LEAST_TRIED)
+    wholes = ((unit, unit) for unit in accumulate(axes.values(), mul) if unit < settled.pods)
+    shapes = dict.fromkeys((*((pods, 1) for pods in range(1, least + 1)), *wholes))
+    for (pods, unit), where in product(shapes, (INSIDE,) if fits else alone):
+        tiling = Tiling(counted[0], outer, pods, unit, where, tuple(axes.items()))
         yield Nesting(bounds, (), tiling=tiling)
 
 

@@ -187,6 +187,7 @@ EXPERTS = st.sampled_from(
     share=0.3,
     seed=1,
 )
+@example(spec=gang(8, 2, 9), leaf=4.0, block=1.0, share=0.3, seed=2212)
 @settings(max_examples=150, deadline=None)
 def test_no_layout_is_faster_than_the_bound_and_no_peer_much_faster_than_the_place(
     spec: JobSpec, leaf: float, block: float, share: float, seed: int
