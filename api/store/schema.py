@@ -17,6 +17,7 @@ from api.store.connect import CONNECTIONS
 from api.store.engine import Database, open_engine
 from api.store.errors import SchemaError, StartupError
 from api.store.migrations import SERVES_FROM
+from api.store.tables import counter
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -258,6 +259,7 @@ def _foreign_keys_off(engine: Engine) -> Iterator[Connection]:
                 connection.exec_driver_sql("SET LOCAL lock_timeout = '5s'")
                 # Two at once would both find the database empty.
                 connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})")
+                hold_writers(connection)
             yield connection
             if connection.dialect.name == "sqlite":
                 broken = connection.exec_driver_sql("PRAGMA foreign_key_check").first()
@@ -265,6 +267,16 @@ def _foreign_keys_off(engine: Engine) -> Iterator[Connection]:
                     raise SchemaError(
                         f"the migration would leave a row without its parent: {tuple(broken)}"
                     )
+
+
+def hold_writers(connection: Connection) -> None:
+    """Keep all writers of a running service out until this transaction ends; PostgreSQL only.
+
+    They begin with the counter, so none of them holds a table that a migration waits for while it
+    waits for one that the migration holds. Who only reads is not kept out.
+    """
+    if sa.inspect(connection).has_table(counter.name):
+        connection.exec_driver_sql(f"LOCK TABLE {counter.name} IN EXCLUSIVE MODE")
 
 
 @contextmanager
@@ -287,7 +299,7 @@ def _clear_errors(engine: Engine) -> Iterator[None]:
             ) from None
         if "full" in text or "No space" in text:
             raise StartupError(f"there is no room left for the database {where}: {text}") from None
-        if "locked" in text or "lock timeout" in text:
+        if any(word in text for word in ("locked", "lock timeout", "deadlock")):
             raise StartupError(
                 f"the database {where} is locked by another process: {text}"
             ) from None
