@@ -226,7 +226,8 @@ def _apply(db: Database, connection: Connection, world: World, news: "_News") ->
         world.set_topology(topology)
     if news.nodes:
         for name, standing in changed_standings(connection, *span).items():
-            world.put_node(name, standing)
+            if standing is not PLAIN or name in world.standing:
+                world.put_node(name, standing)
     if news.queues or news.queue_gone:
         world.set_queues(read_queues(connection).values())
     if news.jobs:

@@ -7,7 +7,7 @@ what health follows from what, is the core's (`scheduler/recover`); here it is o
 from collections.abc import Collection, Iterable, Mapping
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection
+from sqlalchemy import Connection
 
 from api.store.bulk import among
 from api.store.errors import NotFound
@@ -58,19 +58,7 @@ def standing_of(connection: Connection, node: str) -> NodeStanding:
 
 def all_standings(connection: Connection) -> dict[NodeId, NodeStanding]:
     """Every node that is not `PLAIN`, by name."""
-    told = sa.or_(
-        nodes.c.health != Health.HEALTHY,
-        nodes.c.health_since != 0,
-        nodes.c.cordon_at.is_not(None),
-        nodes.c.drain_at.is_not(None),
-        nodes.c.fenced,
-        nodes.c.has_agent,
-        nodes.c.lemon,
-        nodes.c.quarantined_until.is_not(None),
-        nodes.c.mismatch != "",
-        nodes.c.name.in_(sa.select(faults.c.node).where(_OPEN)),
-    )
-    found = _standings(connection, told, open_faults(connection))
+    found = _standings(connection.execute(_TOLD), open_faults(connection))
     return {name: standing for name, standing in found.items() if standing != PLAIN}
 
 
@@ -83,9 +71,12 @@ def standings_of(connection: Connection, names: Collection[str]) -> dict[str, No
 
 def changed_standings(connection: Connection, first: int, last: int) -> dict[NodeId, NodeStanding]:
     """Of every node that changed in these revisions, plain or not."""
-    rows = connection.execute(_CHANGED, {"first": first, "last": last}).all()
-    of_nodes = open_faults(connection, [row.name for row in rows])
-    return {NodeId(row.name): standing_from(row, of_nodes.get(row.name, ())) for row in rows}
+    span = {"first": first, "last": last}
+    # After an import all nodes are there, and most are plain: of these the name is enough.
+    names = connection.execute(_CHANGED, span).scalars().all()
+    rows = connection.execute(_CHANGED_TOLD, span).all()
+    found = _standings(rows, open_faults(connection, [row.name for row in rows]))
+    return {NodeId(name): found.get(NodeId(name), PLAIN) for name in names}
 
 
 def open_faults(
@@ -256,9 +247,8 @@ def change_node(
 
 
 def _standings(
-    connection: Connection, told: ColumnElement[bool], of_nodes: Mapping[str, tuple[NodeFault, ...]]
+    rows: Iterable[AnyRow], of_nodes: Mapping[str, tuple[NodeFault, ...]]
 ) -> dict[NodeId, NodeStanding]:
-    rows = connection.execute(_select().where(told).order_by(nodes.c.name))
     return {NodeId(row.name): standing_from(row, of_nodes.get(row.name, ())) for row in rows}
 
 
@@ -266,8 +256,21 @@ def _select() -> AnySelect:
     return sa.select(*STANDING_COLUMNS)
 
 
-_CHANGED = (
-    _select()
-    .where(nodes.c.revision.between(sa.bindparam("first"), sa.bindparam("last")))
-    .order_by(nodes.c.name)
+_IS_TOLD = sa.or_(
+    nodes.c.health != Health.HEALTHY,
+    nodes.c.health_since != 0,
+    nodes.c.cordon_at.is_not(None),
+    nodes.c.drain_at.is_not(None),
+    nodes.c.fenced,
+    nodes.c.has_agent,
+    nodes.c.lemon,
+    nodes.c.quarantined_until.is_not(None),
+    nodes.c.mismatch != "",
+    nodes.c.name.in_(sa.select(faults.c.node).where(_OPEN)),
 )
+"""Not plain, most likely; whoever is not in here is plain."""
+
+_TOLD = _select().where(_IS_TOLD).order_by(nodes.c.name)
+_IS_CHANGED = nodes.c.revision.between(sa.bindparam("first"), sa.bindparam("last"))
+_CHANGED = sa.select(nodes.c.name).where(_IS_CHANGED).order_by(nodes.c.name)
+_CHANGED_TOLD = _select().where(_IS_CHANGED, _IS_TOLD).order_by(nodes.c.name)
