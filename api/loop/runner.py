@@ -258,7 +258,10 @@ class Runner:
         is_told = backlog is None and follow_told(self._database, world)
         if is_told and has_settled(world, before):
             return world, self._known.policy, True
+        map_before = world.topology
         policy = follow_with_policy(self._database, world)
+        if world.topology is not map_before and self._thread is not None:
+            gc.freeze()  # a map is there to stay, and is no part of what is looked through
         has_news = is_told or policy is not None or backlog is not None
         if backlog is not None and policy is None:
             # Only when nothing else is to be done.
