@@ -129,7 +129,7 @@ def _gather_job(tx: Transaction, rows: _Rows, part: Part, row: AnyRow, kept: Kep
         )
     verdict = _verdict_of(row, part.move)
     if kind or verdict != old["verdict"]:
-        new = _job_row(row, part, kept.now, verdict, revision=revision, now_s=tx.now_s)
+        new = _job_row(row, part, verdict, revision=revision, now_s=tx.now_s)
         rows.jobs.append(new)
         if kind:
             rows.told.jobs.append({**old, **new, **_counts(row, part, kept.now)})
@@ -212,7 +212,6 @@ def _verdict_of(row: AnyRow, move: JobMove | None) -> str | None:
 def _job_row(
     row: AnyRow,
     part: Part,
-    now: Mapping[str, PodNow],
     verdict: str | None,
     *,
     revision: int,
@@ -250,11 +249,9 @@ def _job_row(
     elif move.verdict is not None:
         new |= {"search": move.verdict.search, "gap": None}
     if move.gpus_per_pod and not row._mapping["roles"]:
-        if part.pods and not _left_alone(row, part, now):
-            # An elastic gang may have started with fewer than all.
-            new["members"] = new["minimum"] = len(part.pods)
-        elif row._mapping["bound_at"] is None:
-            new["members"] = new["minimum"] = row._mapping["gpus"] // move.gpus_per_pod
+        # An elastic gang may have started with fewer than all.
+        count = move.pod_count or row._mapping["gpus"] // move.gpus_per_pod
+        new["members"] = new["minimum"] = count
     return new | _times(row, move, now_s)
 
 

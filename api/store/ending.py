@@ -17,7 +17,7 @@ from api.store.tables import facts, jobs
 from api.store.told_facts import ToldEnds
 from api.store.transaction import Transaction
 from api.store.views import IdempotencyKey, JobView
-from scheduler.model.lifecycle import FINAL, JobState
+from scheduler.model.lifecycle import FINAL, JobState, Reason
 from scheduler.model.plan import FactKind
 
 
@@ -118,7 +118,8 @@ def _delete(tx: Transaction, rows: _Rows, view: JobView) -> None:
 
 def _cancel(tx: Transaction, rows: _Rows, view: JobView) -> JobView:
     """The job as it is then."""
-    if view.state is JobState.PENDING and not view.live:
+    # Places are kept for one that waits after a crash; the leader alone gives them up.
+    if view.state is JobState.PENDING and not view.live and view.reason is not Reason.BACKOFF:
         revision = _emit(tx, view, "job.cancelled", "cancelled while pending")
         rows.cancelled.append(
             {

@@ -53,6 +53,7 @@ _JOB_COLUMNS = (
     jobs.c.evict,
     jobs.c.evicted_at,
     jobs.c.recovery,
+    jobs.c.members,
 )
 _POD_COLUMNS = (
     pods.c.uid,
@@ -349,7 +350,8 @@ def job_record(row: Iterable[Any], spec: JobSpec) -> JobRecord:
     """A row that begins with `_JOB_COLUMNS`; by position, as a restart reads very many."""
     uid, state, age, reason, message, attempt, gpus_per_pod, node_type, broken, *later = row
     submitted, bound, started, saved, could_start, expected, held, evict, *last = later
-    evicted, recovery, *_ = last
+    evicted, recovery, members, *_ = last
+    has_size = spec.dp_sizes and (bound is not None or reason == Reason.BACKOFF)
     record = JobRecord(
         uid=JobId(uid),
         spec=spec,
@@ -370,6 +372,7 @@ def job_record(row: Iterable[Any], spec: JobSpec) -> JobRecord:
         held=bool(held),
         evict=load_eviction(evict),
         evicted_s=evicted,
+        pod_count=members if has_size else 0,
     )
     return with_recovery(record, recovery)
 

@@ -14,6 +14,7 @@ from scheduler.place.kept import Member, broken_rules
 from scheduler.place.verdict import gist, never
 
 LIVE_JOB = frozenset({JobState.BOUND, JobState.RUNNING})
+NO_PLACE = frozenset({JobState.PENDING, JobState.RESERVED, JobState.SUSPENDED})
 
 
 class Draft:
@@ -27,6 +28,8 @@ class Draft:
         now_s: Unix seconds of the cycle.
         freed: Pods that held GPUs and do so no more, as they were.
         ended: How many claims have ended; what did not fit before one did may fit now.
+        departures: How often a gang began to leave, went on with it, or was let stay after all;
+            who leaves is not known any more after the next.
     """
 
     def __init__(self, world: World, now_s: float) -> None:
@@ -36,6 +39,7 @@ class Draft:
         self.changed: dict[JobId, JobRecord] = {}
         self.freed: list[PodRecord] = []
         self.ended = 0
+        self.departures = 0
         self._pods: dict[JobId, dict[PodId, PodRecord]] = {}
         self._moved_pods: dict[PodId, PodMove] = {}
         self._new_pods: dict[PodId, PodRecord] = {}
@@ -84,7 +88,10 @@ class Draft:
             if before is None:
                 del self._own_pods(pod.job)[pod.uid]
                 return
-            # It never started; what the world knows of it is what ends.
+            # It never started; what the world knows of it ends, if it has not done so already.
+            if not before.is_live:
+                self._own_pods(pod.job)[pod.uid] = before
+                return
             if state in LIVE_POD and not self._hold_again(pod):
                 state = PodState.STOPPED
             self._own_pods(pod.job)[pod.uid] = replace(before, state=state, exit_code=exit_code)
@@ -103,6 +110,16 @@ class Draft:
             mine[pod.uid] = pod
             self._moved_pods.pop(pod.uid, None)
             self._new_pods[pod.uid] = pod
+
+    def forget_done(self, job: JobRecord) -> None:
+        """As a gang starts over, members that were done are so no more: they start anew as well.
+
+        Those without a place this time, as it is smaller, would else stand for members that it has
+        not: it would run below its minimum, or wait for ever for those beneath them.
+        """
+        for pod in list(self.pods(job.uid).values()):
+            if pod.state is PodState.SUCCEEDED:
+                self.move_pod(pod, PodState.STOPPED)
 
     def restart(self, job: JobRecord, pods: Iterable[PodRecord]) -> None:
         """Members that start anew, there or elsewhere; those that are live let go first."""
@@ -265,6 +282,7 @@ class Draft:
             attempt=job.attempt + 1,
             gpus_per_pod=placement.gpus_per_pod,
             node_type=placement.node_type,
+            pod_count=len(placement.pods) if job.spec.dp_sizes else 0,
             bound_s=self.now_s,
             started_s=None,
             could_start_s=None,
@@ -272,6 +290,7 @@ class Draft:
             evict=None,
             goes_first=False,
         )
+        self.forget_done(job)
         self.add_pods(job, pods)
 
     def wait(
@@ -316,10 +335,16 @@ class Draft:
 
     def set(self, job: JobRecord, **changes: object) -> JobRecord:
         """Change fields of a job, on top of what this cycle has changed already."""
-        moved = job_with(self.jobs[job.uid], changes)
+        known = self.jobs[job.uid]
+        moved = job_with(known, changes)
+        if moved.evict is not known.evict:
+            self.departures += 1
         if moved.hold_until_s is not None and moved.state is not JobState.RECOVERING:
             # Only a gang in recovery has less than its minimum, and so a limit.
             moved = replace(moved, hold_until_s=None, lost_since_s=None)
+        if moved.pod_count and moved.state in NO_PLACE and moved.reason is not Reason.BACKOFF:
+            # It may start with another size.
+            moved = replace(moved, pod_count=0)
         self.jobs[job.uid] = self.changed[job.uid] = moved
         return moved
 
@@ -404,4 +429,5 @@ class Draft:
             last_crash=job.last_crash,
             goes_first=job.goes_first,
             lost_since_s=job.lost_since_s,
+            pod_count=job.pod_count,
         )

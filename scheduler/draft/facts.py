@@ -143,7 +143,7 @@ def _report(draft: Draft, job: JobRecord, fact: Fact, policy: Policy) -> None:
     state = fact.pod_state
     if pod is None or state is None or pod.attempt != fact.attempt:
         return
-    if state not in POD_MOVES[pod.state]:
+    if not pod.is_live or state not in POD_MOVES[pod.state]:
         return
     was_told_to = pod.state is PodState.TERMINATING
     if pod.state is PodState.LOST and state is PodState.RUNNING and not _goes_on(draft, job, pod):

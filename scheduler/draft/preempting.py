@@ -53,7 +53,8 @@ class Preemption:
         self._charges = charges
         self._candidates: dict[JobId, list[Unit]] | None = None
         self._lowest: int | None = None
-        self._leaving: list[PodRecord] | None = None
+        self._leaving: list[PodRecord] = []
+        self._leaving_as_of = -1
         # Whoever is owed may take from gangs of any priority.
         self._has_quotas = any(
             q.quota_gpus is not None or q.quota_by_model for q in draft.world.queues.values()
@@ -90,8 +91,9 @@ class Preemption:
         return self._lowest < job.spec.priority
 
     def _leaving_pods(self) -> list[PodRecord]:
-        """Pods on their way out as of now."""
-        if self._leaving is None:
+        """Pods on their way out as of now; others may begin to leave, or stay, in the next turn."""
+        if self._leaving_as_of != self._draft.departures:
+            self._leaving_as_of = self._draft.departures
             self._leaving = leaving_pods(self._draft)
         return self._leaving
 
@@ -255,7 +257,7 @@ class Preemption:
 
     def call_back(self, job: JobRecord, pods: Iterable[PodRecord]) -> None:
         """Make gangs leave the spares of a gang that needs them; it claims the place."""
-        draft, self._leaving = self._draft, None
+        draft = self._draft
         why = "what it had borrowed is needed by the job that it is kept for"
         for uid, leaving in who_leaves(draft, pods).items():
             victim = draft.jobs[uid]
@@ -286,7 +288,6 @@ class Preemption:
     def evict(self, job: JobRecord, chosen: Chosen) -> None:
         """Make victims leave; the caller claims the place for the gang that they leave for."""
         draft, charges = self._draft, self._charges
-        self._leaving = None
         why = f"made way for a job of priority {job.spec.priority}"
         members: dict[JobId, list[PodRecord]] = {}
         for unit in chosen.units:

@@ -232,6 +232,8 @@ class Recovery:
 
     def _start(self, wound: Wound, pods: list[PodRecord]) -> None:
         draft, job = self._draft, wound.job
+        if wound.is_whole:
+            draft.forget_done(job)
         stay = [started_anew(draft, pod) for pod in wound.kept] if wound.is_whole else []
         self.restart(job, sorted([*stay, *pods], key=lambda p: (p.role, p.index)))
         message = anew_words(wound, pods)
@@ -419,7 +421,10 @@ class Recovery:
         draft.let_go(spares)
         stopping = self._stop_all(job)
         job = draft.set(
-            draft.jobs[job.uid], gpus_per_pod=found.gpus_per_pod, node_type=found.node_type
+            draft.jobs[job.uid],
+            gpus_per_pod=found.gpus_per_pod,
+            node_type=found.node_type,
+            pod_count=len(pods) if job.spec.dp_sizes else 0,
         )
         if stopping:
             self._keep(job, pods)
@@ -441,6 +446,7 @@ class Recovery:
     def _stop_all(self, job: JobRecord) -> bool:
         """Tell all its pods to stop: without the lost ones the gang is broken; whether any does."""
         stopping = False
+        self._draft.forget_done(job)
         for pod in self._draft.live_pods(job.uid):
             if pod.node in self._world.gone or pod.state is PodState.LOST:
                 self._charges.remove(job, self._charges.use_of(pod))

@@ -99,8 +99,9 @@ POD_MOVES: Mapping[PodState, frozenset[PodState]] = {
         {_P.RUNNING, _P.TERMINATING, _P.STOPPED, _P.SUCCEEDED, _P.FAILED, _P.CANCELLED}
     ),
     _P.STOPPED: frozenset({_P.BOUND}),
-    # A member that had ended well starts anew when its whole gang does.
-    _P.SUCCEEDED: frozenset({_P.BOUND}),
+    # A member that had ended well starts anew when its whole gang does, or has stopped for good if
+    # the gang has no place for it then. No report makes it so.
+    _P.SUCCEEDED: frozenset({_P.BOUND, _P.STOPPED}),
     _P.FAILED: frozenset({_P.BOUND}),
     _P.CANCELLED: frozenset(),
 }

@@ -103,6 +103,8 @@ class JobRecord:
         crash_streak, last_crash: So many crashes in a row went the same way, and which.
         goes_first: It gave up all that it held after a fault: it is first in line among equals.
         lost_since_s: Unix seconds when it lost the first of the members that it still lacks.
+        pod_count: Of the attempt of a parallel job that may have several sizes, while it has its
+            place or waits for it after a crash; else 0.
     """
 
     uid: JobId
@@ -131,6 +133,7 @@ class JobRecord:
     last_crash: str = ""
     goes_first: bool = False
     lost_since_s: float | None = None
+    pod_count: int = 0
 
     @property
     def since_s(self) -> float | None:
@@ -222,7 +225,7 @@ class JobMove:
         gap: Of a bounded search, as `Placement` has it.
         verdict: Why it does not fit; None when it does or when that is not the cause.
         broken: Rules that its pods do not keep on the present map; shown as `rules_broken`.
-        could_start_s to lost_since_s: As in `JobRecord`, from now on.
+        could_start_s to pod_count: As in `JobRecord`, from now on.
     """
 
     uid: JobId
@@ -248,6 +251,7 @@ class JobMove:
     last_crash: str = ""
     goes_first: bool = False
     lost_since_s: float | None = None
+    pod_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,5 +321,6 @@ def moved_job(job: JobRecord, move: JobMove, now_s: float) -> JobRecord:
         "last_crash": move.last_crash,
         "goes_first": move.goes_first,
         "lost_since_s": move.lost_since_s,
+        "pod_count": move.pod_count,
     }
     return job_with(job, changes)

@@ -64,8 +64,11 @@ def lacks_of(
 def pods_of_parallel(job: JobRecord, pods: Iterable[PodRecord]) -> int:
     """Pods of a parallel job at the size that it runs with: a smaller dp has fewer.
 
-    Pods of an earlier, larger attempt are not live any more, nor are they missing.
+    Pods of an earlier, larger attempt are not live any more, nor are they missing. Where the size
+    is not known, as of a job that an earlier release started, it is told from those that are there.
     """
+    if job.pod_count:
+        return job.pod_count
     per_pod = max(job.gpus_per_pod, 1)
     sizes = {s.world // per_pod for s in job.spec.all_sizes()} or {0}
     if len(sizes) == 1:

@@ -186,7 +186,7 @@ class _Turn:
             state = fact.pod_state
             if pod is None or state is None or pod.attempt != fact.attempt:
                 return
-            if state in POD_MOVES[pod.state]:
+            if pod.is_live and state in POD_MOVES[pod.state]:
                 self._report(job, pod, state, fact.exit_code)
 
     def lose_pods(self) -> None:

@@ -1,14 +1,15 @@
-"""A gang whose members above its minimum crashed waits in line, and starts again from there."""
+"""A gang that has crashed and waits in line: it starts again from there, or is cancelled."""
 
 from dataclasses import replace
 
 from api.clock import ManualClock
 from api.loop.runner import Runner
+from api.store.claims import list_claims
 from api.store.engine import Database
-from api.store.jobs import get_job, submit_job
+from api.store.jobs import cancel_job, get_job, submit_job
 from api.store.pods import pods_of, report_pod
 from scheduler.model.job import JobSpec, Role, Scope
-from scheduler.model.lifecycle import JobState, PodState
+from scheduler.model.lifecycle import JobState, PodState, Reason
 from tests.api.loop.turns import settle
 from tests.api.store.build import NOW_S, load_cluster
 
@@ -53,4 +54,34 @@ def test_gang_whose_minimum_is_done_is_bound_again_after_the_others_crashed(
     assert {pod.state for pod in pods_of(database, uid) if pod.name in {"j-m-1", "j-m-2"}} == {
         PodState.BOUND
     }
+    runner.stop()
+
+
+def test_gang_that_waits_after_a_crash_is_cancelled_with_the_places_that_are_kept_for_it(
+    database: Database,
+) -> None:
+    load_cluster(database, 2, racks=1)
+    runner = Runner(database, ManualClock(NOW_S))
+    spec = JobSpec(name="j", roles=(Role("m", 2, 2, gpus=4),))
+    spec = replace(spec, failure=replace(spec.failure, scope=Scope.GANG, max_restarts=10))
+    submit_job(database, spec, {"name": "j"}, now_s=NOW_S)
+    settle(runner)
+    for name, attempt, state in (
+        ("j-m-0", 1, PodState.FAILED),
+        ("j-m-0", 2, PodState.FAILED),
+        ("j-m-1", 2, PodState.STOPPED),
+    ):
+        code = 1 if state is PodState.FAILED else None
+        report_pod(
+            database, "default", name, attempt=attempt, state=state, exit_code=code, now_s=NOW_S
+        )
+        settle(runner)
+    job = get_job(database, "default", "j")
+    assert (job.state, job.reason) == (JobState.PENDING, Reason.BACKOFF)
+    cancelled = cancel_job(database, "default", "j", now_s=NOW_S)
+    assert (cancelled.state, cancelled.cancelling) == (JobState.PENDING, True)
+    assert {view.job for view in list_claims(database).items} == {"j"}
+    settle(runner)
+    assert get_job(database, "default", "j").state is JobState.CANCELLED
+    assert list_claims(database).items == ()
     runner.stop()

@@ -52,3 +52,15 @@ def test_one_that_was_to_start_anew_elsewhere_is_gone_from_both_places(draft: Dr
     draft.move_pod(again, PodState.TERMINATING)
     assert used(draft) == [0, 0]
     assert list(draft.live_pods(JOB.uid)) == []
+
+
+@pytest.mark.parametrize("ended", [PodState.FAILED, PodState.STOPPED, PodState.SUCCEEDED])
+def test_one_that_had_ended_before_is_as_it_ended(draft: Draft, ended: PodState) -> None:
+    before = replace(POD, state=ended, exit_code=3)
+    draft.world.put_pod(before)
+    again = replace(POD, state=PodState.BOUND, attempt=2)
+    draft.restart(JOB, [again])
+    draft.move_pod(again, PodState.STOPPED)
+    assert used(draft) == [0, 0]
+    assert list(draft.pods(JOB.uid).values()) == [before]
+    assert draft.plan().pod_moves == ()

@@ -89,7 +89,7 @@ class Checker:
         self._note(new)
         found = (
             *self._one(new),
-            *self._two(new),
+            *self._two(old, new),
             *self._three(old, new),
             *self._four(old, new),
             *self._five(old, new),
@@ -165,7 +165,7 @@ class Checker:
                     yield f"1: claims {other['uid']} and {claim['uid']} share GPUs"
             by_node[claim["node"]].append(claim)
 
-    def _two(self, new: State) -> Iterator[str]:
+    def _two(self, old: State, new: State) -> Iterator[str]:
         """A gang has its minimum, or nothing; only one that recovers or leaves may hold fewer."""
         pods = new.pods_of()
         for uid, job in new.jobs.items():
@@ -174,7 +174,9 @@ class Checker:
             name = f"{job['name']} ({job['state']})"
             if job["state"] in WHOLE:
                 there = [p for p in mine if p["state"] in {"bound", "running", "succeeded"}]
-                yield from (f"2: {name} {lack}" for lack in lacks(job, there))
+                was = old.jobs.get(uid)
+                starts = was is None or was["attempt"] != job["attempt"]
+                yield from (f"2: {name} {lack}" for lack in lacks(job, there, starts=starts))
             elif live and job["state"] not in LEAVING:
                 yield f"2: {name} has {len(live)} live pods"
             counts = (

@@ -1,7 +1,8 @@
 """What stands in for threads, clocks and the event loop while the service plays on a stage.
 
-The service's modules name `threading`, `time`, `asyncio`, `os` and `gc`; for the time of a play
-they are given these instead. Nothing else of them is touched: each line that runs is theirs.
+The service's modules name `threading`, `time`, `asyncio`, `os` and `gc`, or what is in these; for
+the time of a play they are given these instead. Nothing else of them is touched: each line that
+runs is theirs.
 """
 
 import asyncio
@@ -309,6 +310,7 @@ def _remaking(kind: type, given: Mapping[str, Callable[[], object]]) -> Callable
 @contextmanager
 def patched_modules(replaced: dict[ModuleType, object]) -> Iterator[None]:
     undo: list[tuple[ModuleType, str, object]] = []
+    taken = _by_themselves(replaced)
     quiet = SimpleNamespace(disable=_nothing, enable=_nothing, freeze=_nothing)
     try:
         for name, module in list(sys.modules.items()):
@@ -319,6 +321,8 @@ def patched_modules(replaced: dict[ModuleType, object]) -> Iterator[None]:
                     other: object = quiet
                 elif isinstance(value, ModuleType) and value in replaced:
                     other = replaced[value]
+                elif id(value) in taken:
+                    other = taken[id(value)]
                 else:
                     continue
                 undo.append((module, word, value))
@@ -327,6 +331,16 @@ def patched_modules(replaced: dict[ModuleType, object]) -> Iterator[None]:
     finally:
         for module, word, value in undo:
             setattr(module, word, value)
+
+
+def _by_themselves(replaced: dict[ModuleType, object]) -> dict[int, object]:
+    """What stands in for a class or function that was imported without its module, by its id."""
+    return {
+        id(vars(module)[name]): other
+        for module, stand_in in replaced.items()
+        for name, other in vars(stand_in).items()
+        if callable(other) and vars(module).get(name, other) is not other
+    }
 
 
 def _nothing() -> None:

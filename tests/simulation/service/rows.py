@@ -110,8 +110,12 @@ def read(connection: sqlite3.Connection, before: int) -> State:
         connection.execute("COMMIT")
 
 
-def lacks(job: Row, there: list[Row]) -> Iterator[str]:
-    """What of its minimum a gang has not."""
+def lacks(job: Row, there: list[Row], *, starts: bool) -> Iterator[str]:
+    """What of its minimum a gang has not.
+
+    Args:
+        starts: It has begun a new attempt, so no part of it is there in part.
+    """
     spec = json.loads(job["spec"])
     if not spec["roles"]:
         sizes = spec["parallelism"]
@@ -130,7 +134,8 @@ def lacks(job: Row, there: list[Row]) -> Iterator[str]:
                 for k in range(parts["count"])
                 if indices.issuperset(range(k * parts["size"], (k + 1) * parts["size"]))
             ]
-            # Of a part above the minimum a member may be lost while the others run on for a time.
-            starts = job["state"] == "bound" and len(whole) * parts["size"] != len(indices)
-            if len(whole) < parts["min"] or starts:
+            # Of a part above the minimum a member may be lost or leave while the others run on, or
+            # are done; a gang that is bound again as members of it restart may have such a part.
+            in_part = starts and len(whole) * parts["size"] != len(indices)
+            if len(whole) < parts["min"] or in_part:
                 yield f"has {len(indices)} members of role '{role['name']}', {len(whole)} parts"

@@ -15,6 +15,7 @@ from sqlalchemy import Engine, event
 
 from api.store.connect import open_engine
 from api.store.engine import Database
+from tests.simulation.service.pool import share_on
 from tests.simulation.service.stage import Actor, Killed, Stage
 from tests.simulation.service.weather import Weather
 
@@ -54,6 +55,7 @@ class Server:
     def engine(self, process: str) -> Engine:
         """An engine of the service's own make, whose connections go over wires."""
         made = open_engine(f"sqlite:///{self.path}")
+        share_on(self.stage, made)
         kind = type("WireOf", (Wire,), {"server": self, "process": process})
 
         def connect(

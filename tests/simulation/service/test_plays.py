@@ -14,7 +14,8 @@ from tests.simulation.service.soak import SEEDS, Ended, add, fingerprint, main, 
 from tests.simulation.service.weather import Weather
 
 FOUND = {
-    7: "a pod that was given up before its agent knew of it held its GPUs for ever",
+    7: "a pod that was given up before its agent knew of it held its GPUs for ever; later, a member"
+    " that was done counted for its gang when that had started over without it",
     10: "the same key twice in one transaction was answered as a name in use",
     15: "the same, with more processes",
 }
