@@ -11,6 +11,8 @@ from tests.api.hooks.receiver import Receiver
 from tests.api.http.yard import Json, Yard
 
 GRACE_S = 60.0
+PATIENCE_S = 30.0
+"""How long an answer is waited for: on a crowded machine one that comes may take a second."""
 
 SMALL = """\
 cluster: test
@@ -29,14 +31,14 @@ HIGH = "/v1/namespaces/default/jobs/high"
 class Hooked:
     """Two nodes, `low` on both of them with a hook, and `high` that makes it leave."""
 
-    def __init__(self, yard: Yard, receiver: Receiver, *, timeout_s: float = 5.0) -> None:
+    def __init__(self, yard: Yard, receiver: Receiver) -> None:
         self.yard = yard
         self.receiver = receiver
         self.outbox = Outbox(
             yard.database,
             yard.clock,
             Sender(
-                read_allowed([], loopback=True), Secrets(), timeout_s=timeout_s, bytes_max=65_536
+                read_allowed([], loopback=True), Secrets(), timeout_s=PATIENCE_S, bytes_max=65_536
             ),
         )
         yard.load(SMALL)
@@ -45,6 +47,10 @@ class Hooked:
     def clock(self) -> ManualClock:
         assert isinstance(self.yard.clock, ManualClock)
         return self.yard.clock
+
+    def never_answered(self) -> None:
+        """No answer is to come: wait for none as long as for one."""
+        self.outbox._sender._timeout_s = 0.3
 
     def run_low(self, *, scope: str | None = None, **checkpoint: object) -> None:
         """Submit the job and have it run, its first notices delivered."""

@@ -19,7 +19,7 @@ URI = "s3://bucket/run"
 @pytest.fixture
 def hooked(yard: Yard) -> Iterator[Hooked]:
     with Receiver() as receiver:
-        yield Hooked(yard, receiver, timeout_s=0.3)
+        yield Hooked(yard, receiver)
 
 
 def ends_in_line(hooked: Hooked) -> None:
@@ -72,7 +72,7 @@ def test_a_hook_that_acknowledges_after_3_s_and_saves_later(hooked: Hooked) -> N
     hooked.run_low()
     hooked.preempt()
     answer = hooked.receiver.hang()
-    answer.status, hooked.outbox._sender._timeout_s = 202, 30.0
+    answer.status = 202
     hooked.receiver.answer = lambda got: answer if got.kind == "checkpoint.requested" else Reply()
     sending = threading.Thread(target=hooked.outbox.drain)
     sending.start()
@@ -113,6 +113,7 @@ def test_a_hook_that_never_answers_has_all_of_its_grace(hooked: Hooked) -> None:
     hooked.run_low()
     hooked.preempt()
     hooked.receiver.answer = lambda got: hooked.receiver.hang()
+    hooked.never_answered()
     hooked.step()
     for _ in range(int(GRACE_S) // 20):
         has_not_left(hooked)
@@ -136,6 +137,7 @@ def test_a_hook_that_hangs_in_the_middle_of_its_answer_has_all_of_its_grace(
         if got.kind == "checkpoint.requested"
         else Reply()
     )
+    hooked.never_answered()
     hooked.step()
     has_not_left(hooked)
     assert hooked.deliveries()[0]["error"]

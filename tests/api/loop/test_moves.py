@@ -24,7 +24,7 @@ nodes:
 def hooked(yard: Yard) -> Iterator[Hooked]:
     """A gang with a hook on a1 and a2; three nodes are free."""
     with Receiver() as receiver:
-        found = Hooked(yard, receiver, timeout_s=0.3)
+        found = Hooked(yard, receiver)
         yard.load(FIVE)
         found.run_low(uri=URI, scope="pod")
         yield found
@@ -84,6 +84,7 @@ def test_hook_that_never_answers_has_its_grace_before_its_job_leaves_a_drained_n
     hooked: Hooked,
 ) -> None:
     hooked.receiver.answer = lambda got: hooked.receiver.hang()
+    hooked.never_answered()
     hooked.yard.ok("POST", "/v1/nodes/a1/drain")
     hooked.yard.cycle()
     hooked.step()
