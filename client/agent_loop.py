@@ -58,6 +58,7 @@ class Beat(TypedDict):
     health: str
     next_s: float
     fence_after_s: float
+    node_revision: int
 
 
 class Superseded(Exception):
@@ -103,6 +104,7 @@ class Agent:
         self._senses = senses or Senses()
         self._session = f"{node}-{uuid.uuid4().hex}"[:253]
         self._boot_id = read_boot_id()
+        self._acted_on = 0
         self._stopping = threading.Event()
         self._trouble = ""
 
@@ -127,6 +129,7 @@ class Agent:
             "session": self._session,
             "boot_id": self._boot_id,
             "pods": told,
+            "acted_on": self._acted_on,
         }
         if self._senses.check.passed:
             body["passed"] = True
@@ -147,6 +150,7 @@ class Agent:
         self._pods.heard(
             told, answer["desired"], [(pod["uid"], pod["attempt"]) for pod in stopping]
         )
+        self._acted_on = answer["node_revision"]
         self._send_logs(answer["logs"][:LOGS_AT_ONCE])
         self._check(answer["health"])
         self._tell_faults()

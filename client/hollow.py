@@ -96,6 +96,7 @@ class HollowNode:
         self.name = name
         self._script = script
         self.session = f"{name}-{uuid.uuid4().hex}"
+        self.acted_on = 0
         self.pods: dict[Run, Pod] = {}
         self._faults = sorted(
             (fault for fault in script.faults if fault.node == name), key=lambda f: f.at_s
@@ -118,7 +119,7 @@ class HollowNode:
         if fault.do == "report":
             self.reports.append(fault)
         elif fault.do == "reboot":
-            self.session = f"{self.name}-{uuid.uuid4().hex}"
+            self.session, self.acted_on = f"{self.name}-{uuid.uuid4().hex}", 0
             self.pods.clear()
         elif fault.do == "crash":
             for pod in self.pods.values():
@@ -127,7 +128,8 @@ class HollowNode:
     def body(self) -> dict[str, object]:
         """The heartbeat that is due."""
         pods = [self._word(run) for run in sorted(self.pods)]
-        return {"session": self.session, "boot_id": self.session, "pods": pods}
+        said = {"session": self.session, "boot_id": self.session, "pods": pods}
+        return said | {"acted_on": self.acted_on}
 
     def heard(
         self,
@@ -141,9 +143,11 @@ class HollowNode:
             stopping: What is to stop and was not told of; what is not here has stopped.
         """
         self.pods = {run: pod for run, pod in self.pods.items() if pod.state not in ENDED}
-        wanted = {(str(d["uid"]), int(str(d["attempt"]))): str(d["job"]) for d in desired}
+        wanted = {(str(d["uid"]), int(str(d["attempt"]))): d for d in desired}
         for run in sorted(wanted.keys() - self.pods.keys()):
-            run_s, code = self._script.life(wanted[run])
+            if wanted[run]["launch"] is None:
+                continue  # it has run already
+            run_s, code = self._script.life(str(wanted[run]["job"]))
             self.pods[run] = Pod("running", now + run_s, code, "failed" if code else "succeeded")
         for run in sorted(self.pods.keys() - wanted.keys()):
             pod = self.pods[run]
@@ -320,4 +324,5 @@ async def _beat(http: httpx.AsyncClient, node: HollowNode, every_s: float, now: 
         sys.stderr.write(f"podyard-agent: {node.name}: {error}\n")
         return min(AWAY_S, every_s)
     node.heard(answer["desired"], now, answer.get("stopping", ()))
+    node.acted_on = int(answer["node_revision"])
     return node.next_s(now, min(float(answer["next_s"]), every_s))

@@ -51,10 +51,13 @@ def heartbeat(
 ) -> Json:
     """Take a sign of life; what is news of pods becomes a report, all else makes no revision.
 
+    One whose `acted_on` is not the node's revision may be late: it does not bring back a lost node,
+    nor begin a session after another. The answer tells the revision, and the next heartbeat does.
+
     409 for a session when a later one speaks for the node: its agent ends and stops nothing.
     """
     said = _said(body)
-    agent = Agent(name, body.session, body.boot_id, passed=body.passed)
+    agent = Agent(name, body.session, body.boot_id, body.passed, body.acted_on)
     heard = hear(service.leases, agent, said, now_s=service.clock.now_s())
     answer = Json(_answer(service, heard, said))
     if _says_nothing_new(heard, said):
@@ -69,7 +72,7 @@ def _answer(service: Service, heard: Heard, said: Sequence[Said]) -> shapes.Shap
     fresh = [
         pod
         for pod in heard.desired
-        if pod.state is PodState.BOUND and (pod.uid, pod.attempt) not in told
+        if heard.speaks and pod.state is PodState.BOUND and (pod.uid, pod.attempt) not in told
     ]
     starts = starts_of(service.database, (pod.job_uid for pod in fresh)) if fresh else {}
     topology = load_topology(service.database).topology if fresh else None
@@ -89,6 +92,7 @@ def _answer(service: Service, heard: Heard, said: Sequence[Said]) -> shapes.Shap
         "logs": [_wanted(log) for log in heard.logs],
         "health": heard.health,
         "epoch": heard.epoch,
+        "node_revision": heard.node_revision,
         "next_s": _next_s(heard),
         "fence_after_s": fence_after_s(heard.policy.lost_after_s),
     }
@@ -112,7 +116,7 @@ def _said(body: HeartbeatBody) -> list[Said]:
 
 def _says_nothing_new(heard: Heard, said: Sequence[Said]) -> bool:
     """Whether the same words would be answered the same for as long as nothing else changes."""
-    if heard.ignored or heard.stopping or heard.is_read:
+    if heard.ignored or heard.stopping or heard.is_read or heard.late:
         return False
     running = {(pod.uid, pod.attempt) for pod in heard.desired if pod.state is PodState.RUNNING}
     is_all = len(running) == len(heard.desired) == len(said)
@@ -121,7 +125,7 @@ def _says_nothing_new(heard: Heard, said: Sequence[Said]) -> bool:
 
 def _next_s(heard: Heard) -> float:
     is_due = any(pod.state is not PodState.RUNNING for pod in heard.desired)
-    if is_due or heard.stopping or heard.is_read:
+    if is_due or heard.stopping or heard.is_read or heard.is_asked_again:
         return NEXT_SOON_S
     policy = heard.policy
     return min(NEXT_S, policy.suspect_after_s / 3, fence_after_s(policy.lost_after_s) / 3)

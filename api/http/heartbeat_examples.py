@@ -8,6 +8,7 @@ BODIES: dict[str, object] = {
         "session": "n001-7f3a",
         "boot_id": "b1c2",
         "pods": [{"uid": f"{_UID}--0", "attempt": 1, "state": "running"}],
+        "acted_on": 5120,
     },
     "one pod has failed": {
         "session": "n001-7f3a",
@@ -62,6 +63,7 @@ ANSWER: dict[str, object] = {
     ],
     "health": "healthy",
     "epoch": 3,
+    "node_revision": 5120,
     "next_s": 1.0,
     "fence_after_s": 280.0,
 }

@@ -32,13 +32,16 @@ class HeartbeatBody(Strict):
     """A sign of life: which life of the agent (`session`) and of the machine, and all its pods.
 
     `passed` says that the machine has just passed its check; it matters while the node is
-    `testing`, and ends that.
+    `testing`, and ends that. `acted_on` is the `node_revision` of the last answer that this session
+    had acted on when it spoke, 0 before the first; so one that comes late is known to be. Without
+    it a heartbeat is believed to speak of now.
     """
 
     session: Word
     boot_id: Word
     pods: Annotated[list[HeartbeatPod], Field(max_length=PODS_MAX)] = []
     passed: bool = False
+    acted_on: Annotated[int, Field(ge=0, le=2**63 - 1)] | None = None
 
 
 class LaunchCheckpoint(Strict):
@@ -122,7 +125,8 @@ class HeartbeatAnswer(Strict):
     `fence_after_s` is for the guards of strict pods: so long after this heartbeat was sent they
     end them, unless a later one is answered. `health` is the node's; while it is `testing` the
     agent is to check the machine. Of those in `stopping` that it does not have, it says `stopped`
-    in its next heartbeat: they were told to stop before it knew of them.
+    in its next heartbeat: they were told to stop before it knew of them. `node_revision` is for
+    `acted_on` of the next.
     """
 
     desired: list[DesiredPod]
@@ -131,5 +135,6 @@ class HeartbeatAnswer(Strict):
     logs: list[WantedLog]
     health: HealthName
     epoch: int
+    node_revision: int
     next_s: float
     fence_after_s: float

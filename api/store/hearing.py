@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from api.store.engine import Transaction
 from api.store.errors import Conflict, NotFound
 from api.store.faults import judge
-from api.store.leases import Leases, begin, refuse_older
+from api.store.leases import Begun, Leases, begin, is_late, may_speak, refuse_older
 from api.store.log_requests import READING_S, LogRequest, is_read, open_requests
 from api.store.pods import is_news, pod_view, report_known, select_pods
 from api.store.policy import parse_policy, policy_body
@@ -56,12 +56,15 @@ class Agent:
 
     Attributes:
         passed: The machine has just passed its check.
+        acted_on: `Heard.node_revision` of the last answer that it had acted on when it spoke, 0 if
+            there was none; None = it does not tell, and is believed to speak of now.
     """
 
     node: str
     session: str
     boot_id: str
     passed: bool = False
+    acted_on: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,10 @@ class Heard:
         is_read: They did, or wanted to, a moment ago.
         revision: What this stands on.
         stopping: What was told to stop and is not named: the agent may never have known of it.
+        node_revision: Of the node. It changes with its health, and with who speaks for it.
+        speaks: Whether the agent speaks for the node; if not, it is to start nothing yet.
+        late: The heartbeat may be from before something changed of the node.
+        is_asked_again: It was not taken whole for that: the next is wanted soon.
     """
 
     desired: tuple[PodView, ...]
@@ -88,6 +95,10 @@ class Heard:
     is_read: bool
     revision: int
     stopping: tuple[Run, ...]
+    node_revision: int
+    speaks: bool
+    late: bool
+    is_asked_again: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +107,20 @@ class _Known:
 
     Attributes:
         over: Attempts of which an end was reported that the leader has yet to act on.
+        speaks: The session has begun, or this heartbeat may begin it.
+        late: The heartbeat may be from before something changed of the node.
         policy: As stored.
         has_readers: Somebody has asked for a log of one of its pods, a moment ago at most.
     """
 
     epoch: int
     has_session: bool
+    speaks: bool
+    late: bool
     health: Health
     policy: str | None
     revision: int
+    node_revision: int
     has_readers: bool
     pods: Mapping[str, PodView]
     over: Collection[Run]
@@ -130,7 +146,9 @@ class _Known:
 def hear(book: Leases, agent: Agent, said: Sequence[Said], *, now_s: float) -> Heard:
     """Take a heartbeat: renew the lease, note what is news of pods, say which are to run.
 
-    A node that was suspect or lost comes back with it, as `scheduler.recover.health` has it.
+    A node that was suspect or lost comes back with it, as `scheduler.recover.health` has it. One
+    that may be late is believed in what it says of each pod, and that its agent lives; not that a
+    pod which it does not name is gone, nor that all is well by now. The next one tells.
 
     Raises:
         NotFound: If there is no such node.
@@ -139,16 +157,19 @@ def hear(book: Leases, agent: Agent, said: Sequence[Said], *, now_s: float) -> H
     db = book.database
     with db.read() as connection:
         known = _look(connection, agent, now_s)
-        news, ignored = _sift(connection, agent.node, said, known)
+        heeded = _heeded(said, known)
+        news, ignored = _sift(connection, agent.node, heeded, known)
         revision = known.revision
         logs = open_requests(connection, agent.node, now_s) if known.has_readers else ()
-    is_news = bool(news) or not known.has_session or _changes_health(known, agent)
+    begins = known.speaks and not known.has_session
+    is_news = bool(news) or begins or _changes_health(known, agent)
     if known.has_session:
         # Before anything else is looked at: who judges silence meanwhile finds it.
         book.heard(agent.node, agent.session, now_s)
     if is_news:
         known, revision = db.grouped(lambda tx: _take_in(tx, agent, said), now_s)
-        book.heard(agent.node, agent.session, now_s)
+        if known.speaks:
+            book.heard(agent.node, agent.session, now_s)
     # What it has just said to be over is not asked of it, whether or not that was taken.
     ended = {word.run for word in said if word.state in _OVER}
     desired = tuple(pod for pod in known.desired() if (pod.uid, pod.attempt) not in ended)
@@ -162,24 +183,35 @@ def hear(book: Leases, agent: Agent, said: Sequence[Said], *, now_s: float) -> H
         logs,
         known.has_readers,
         revision,
-        known.stopping(said),
+        known.stopping(said) if known.speaks else (),
+        known.node_revision,
+        known.speaks,
+        known.late,
+        known.late and (not known.speaks or _may_change_health(known, agent)),
     )
 
 
-def _look(connection: Connection, agent: Agent, now_s: float) -> _Known:
+def _look(connection: Connection, agent: Agent, now_s: float, begun: Begun | None = None) -> _Known:
+    """What is known now; `begun` tells how the heartbeat stood before it changed anything."""
     since_s = now_s - READING_S
     rows = connection.execute(_NODE, {"node": agent.node, "since": since_s}).all()
     if not rows:
         raise NotFound("node", agent.node)
     sessions = {row.session: row.number for row in rows if row.session is not None}
     refuse_older(agent.node, agent.session, sessions)
+    if begun is None:
+        late = is_late(agent.acted_on, int(rows[0].node_revision))
+        begun = Begun(may_speak(agent.session, sessions, late=late), late)
     known = _pods_of(connection, agent.node)
     return _Known(
         int(rows[0].epoch),
         agent.session in sessions,
+        begun.speaks,
+        begun.late,
         Health(rows[0].health),
         rows[0].policy,
         int(rows[0].revision),
+        int(rows[0].node_revision),
         bool(rows[0].has_readers),
         known,
         _over(connection, agent.node) if known else frozenset(),
@@ -193,6 +225,7 @@ def _node_select() -> AnySelect:
         sa.select(
             leader.c.epoch,
             nodes.c.health,
+            nodes.c.revision.label("node_revision"),
             leases.c.session,
             leases.c.number,
             policy_body().label("policy"),
@@ -228,6 +261,24 @@ def _over(connection: Connection, node: str) -> frozenset[Run]:
         .where(open_, pods.c.node == node)
     )
     return frozenset((row.pod_uid, row.attempt) for row in connection.execute(query))
+
+
+def _heeded(said: Sequence[Said], known: _Known) -> Sequence[Said]:
+    """What counts of what was said.
+
+    That a lost pod runs is no news if it may have been said before the pod was lost: it may have
+    ended since. Of an agent that does not speak yet nothing counts; it says all of it again.
+    """
+    if not known.speaks:
+        return ()
+    if not known.late:
+        return said
+    pods = known.pods
+    return [word for word in said if not _may_be_over(word, pods.get(word.uid))]
+
+
+def _may_be_over(word: Said, pod: PodView | None) -> bool:
+    return word.state is PodState.RUNNING and pod is not None and pod.state is PodState.LOST
 
 
 def _sift(
@@ -276,28 +327,35 @@ def _verdict(
 def _take_in(tx: Transaction, agent: Agent, said: Sequence[Said]) -> tuple[_Known, int]:
     """Write down what a heartbeat brings; the node's pods as they are then, and the revision."""
     connection, node = tx.connection, agent.node
-    boot_before = begin(tx, node, agent.session, agent.boot_id)
-    if boot_before is not None and agent.boot_id != boot_before and boot_before != NO_BOOT:
+    begun = begin(tx, node, agent.session, agent.boot_id, agent.acted_on)
+    if begun.boot_before not in {None, NO_BOOT, agent.boot_id}:
         _report_gone(tx, node)
-    news = [word for word in said if word.state not in _NO_NEWS]
+    news = [word for word in said if word.state not in _NO_NEWS] if begun.speaks else []
     found = _pods_by_uid(connection, news) if news else {}
     for word in news:
         pod = found.get(word.uid)
-        if pod is not None and _verdict(connection, node, word, pod)[0]:
+        if pod is None or (begun.late and _may_be_over(word, pod)):
+            continue
+        if _verdict(connection, node, word, pod)[0]:
             report_known(tx, pod, word.state, word.exit_code)
-    known = _look(connection, agent, tx.now_s)
+    known = _look(connection, agent, tx.now_s, begun)
+    if not _changes_health(known, agent):
+        return known, tx.revision
     if known.health in _COMES_BACK:
         _come_back(tx, node, said, known)
-    elif _changes_health(known, agent):
+    else:
         judge(tx, node, passed=True)
-    if _changes_health(known, agent):
-        known = _look(connection, agent, tx.now_s)
-    return known, tx.revision
+    return _look(connection, agent, tx.now_s, begun), tx.revision
+
+
+def _may_change_health(known: _Known, agent: Agent) -> bool:
+    """Whether the node's health may follow from its being heard, or from its check."""
+    return known.health in _COMES_BACK or (agent.passed and known.health is Health.TESTING)
 
 
 def _changes_health(known: _Known, agent: Agent) -> bool:
-    """Whether the node's health may follow from its being heard, or from its check."""
-    return known.health in _COMES_BACK or (agent.passed and known.health is Health.TESTING)
+    """The same, as far as this heartbeat is believed to speak of now."""
+    return not known.late and _may_change_health(known, agent)
 
 
 def _report_gone(tx: Transaction, node: str) -> None:

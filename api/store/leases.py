@@ -2,7 +2,7 @@
 
 import contextlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import sqlalchemy as sa
@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from api.store.engine import Database, Transaction
 from api.store.errors import Conflict, NotFound
-from api.store.standing import set_agent
+from api.store.standing import change_node, set_agent
 from api.store.tables import leases, nodes
 from scheduler.model.node import Health
 
@@ -133,26 +133,63 @@ def refuse_older(node: str, session: str, sessions: Mapping[str, int]) -> None:
         )
 
 
-def begin(tx: Transaction, node: str, session: str, boot_id: str) -> str | None:
-    """Make a session the newest of its node, with an event.
+def is_late(acted_on: int | None, node_revision: int) -> bool:
+    """Whether a heartbeat may be from before something changed of its node.
 
-    Returns:
-        Which life of the machine the session before was in; None if there was none, or if this
-        session had begun already.
+    Messages are delayed: one that was sent before the node was lost may come after that. Of an
+    agent that does not say what it acted on it cannot be told.
+
+    Args:
+        acted_on: `node_revision` of the last answer that the agent had acted on.
+    """
+    return acted_on is not None and acted_on != node_revision
+
+
+def may_speak(session: str, sessions: Collection[str], *, late: bool) -> bool:
+    """Whether a heartbeat is that of a session which has begun, or begins it.
+
+    One that may be late is not believed to be of a later session than the one that speaks.
+    """
+    return session in sessions or not sessions or not late
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """How a heartbeat is to be taken.
+
+    Attributes:
+        speaks: Its session has begun, now at the latest.
+        late: It may be from before something changed of its node.
+        boot_before: Life of the machine in which the session before was; None if there was none,
+            or if this session had begun already.
+    """
+
+    speaks: bool
+    late: bool
+    boot_before: str | None = None
+
+
+def begin(
+    tx: Transaction, node: str, session: str, boot_id: str, acted_on: int | None = None
+) -> Begun:
+    """Make a session the newest of its node, with an event, unless that may be over already.
 
     Raises:
         NotFound: If there is no such node.
         Conflict: If a later session speaks for it.
     """
     mine, connection = leases.c.node == node, tx.connection
-    if connection.execute(sa.select(nodes.c.name).where(nodes.c.name == node)).first() is None:
+    query = sa.select(nodes.c.revision).where(nodes.c.name == node)
+    revision = connection.execute(query).scalar_one_or_none()
+    if revision is None:
         raise NotFound("node", node)
     columns = (leases.c.session, leases.c.number, leases.c.boot_id)
     rows = connection.execute(sa.select(*columns).where(mine)).all()
     sessions = {row.session: int(row.number) for row in rows}
     refuse_older(node, session, sessions)
-    if session in sessions:
-        return None
+    late = is_late(acted_on, int(revision))
+    if session in sessions or not may_speak(session, sessions, late=late):
+        return Begun(session in sessions, late)
     last = max(rows, key=lambda row: int(row.number), default=None)
     number = 1 if last is None else int(last.number) + 1
     row = {"node": node, "session": session, "number": number, "boot_id": boot_id}
@@ -163,5 +200,5 @@ def begin(tx: Transaction, node: str, session: str, boot_id: str) -> str | None:
     if not set_agent(tx, node):
         # So that answers to the agent before are given no more, by whichever process.
         message = "another agent, or the same anew, speaks for it"
-        tx.emit("node.agent", subject_kind="node", name=node, uid=node, message=message)
-    return None if last is None else str(last.boot_id)
+        change_node(tx, node, "node.agent", message, {}, {})
+    return Begun(speaks=True, late=late, boot_before=None if last is None else str(last.boot_id))

@@ -85,6 +85,7 @@ def merge(
     _merge_types(work, old, given)
     _keep_or_remove(work, old, given_nodes, prune=prune)
     _take_given(work, old, given_nodes, given.levels)
+    _tell_of_levels(work, old, given.levels)
     used = {node.type for node in work.nodes.values()}
     spare = frozenset() if prune else _spare_types(old, given, coverage)
     # What a description tells of its sets stands as it is; the sets of others lose what goes.
@@ -170,6 +171,17 @@ def _take_given(
             taken = replace(node, type=before.type)
         same = before is not None and _on_levels(taken, levels) == _on_levels(before, levels)
         work.nodes[name] = before if before is not None and same else taken
+
+
+def _tell_of_levels(work: _Work, old: Inventory, levels: tuple[str, ...]) -> None:
+    """Warn of each level that goes from under nodes which stay; their places come back with it."""
+    for level in old.levels:
+        if level in levels:
+            continue
+        count = sum(level in node.places and node.name in work.nodes for node in old.nodes)
+        if count:
+            nodes = "1 node has" if count == 1 else f"{count} nodes have"
+            work.warnings.append(f"level '{level}' goes: it was not given; {nodes} a place there")
 
 
 def _on_levels(node: NodeRecord, levels: tuple[str, ...]) -> NodeRecord:

@@ -10,7 +10,7 @@ from client.agent_node import Machine, inventory, read_gpus
 from client.errors import InputError
 from client.hollow import Fault, HollowNode, Script, chance_faults, read_script
 
-WANTED = {"uid": "u--0", "attempt": 1, "job": "default/train"}
+WANTED = {"uid": "u--0", "attempt": 1, "job": "default/train", "launch": {}}
 
 
 def states(node: HollowNode) -> list[tuple[object, object]]:
@@ -46,6 +46,12 @@ def test_hollow_pod_that_never_came_is_told_to_have_stopped() -> None:
     node.heard([], 0, [{"uid": "u--0", "attempt": 1}])
     assert states(node) == [("stopped", None)]
     node.heard([], 1)
+    assert states(node) == []
+
+
+def test_hollow_pod_that_has_run_is_not_started_again() -> None:
+    node = HollowNode("h1", Script(run_s=100))
+    node.heard([WANTED | {"launch": None}], 0)
     assert states(node) == []
 
 

@@ -55,9 +55,12 @@ def is_left_out(command: str) -> bool:
     return any(re.search(pattern, command) for pattern in NOT_HERE)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, str]]]:
-    """A folder with what the pages speak of, and a service with the example cluster and job."""
+    """A folder with what the pages speak of, and a service with the example cluster and job.
+
+    Each page has its own: what one imports takes the levels that another speaks of.
+    """
     folder, port = tmp_path_factory.mktemp("pages"), free_port()
     shutil.copytree(ROOT / "examples", folder / "examples")
     (folder / "topology.conf").write_text(TOPOLOGY)

@@ -42,6 +42,7 @@ class Machine:
         pods: What the agent has in its folders, which outlive it.
         run_s: How long pods run: job -> seconds and whether they then fail.
         life: Of the agent; an older one that is still about is turned away.
+        acted_on: What the last answer that it acted on stood on.
         boot: Life of the machine.
         is_off: Without power; its agent is silent, and nothing runs.
         said_gone: Calls under way that say so; before they are over it does not come on again.
@@ -54,6 +55,7 @@ class Machine:
     run_s: Mapping[str, tuple[float, bool]]
     pods: dict[Run, Process] = field(default_factory=dict)
     life: int = 0
+    acted_on: int = 0
     boot: int = 1
     is_off: bool = False
     said_gone: int = 0
@@ -61,7 +63,7 @@ class Machine:
     def start_agent(self) -> None:
         """Another life of the agent; the one before does not know of it yet."""
         self.life += 1
-        life = self.life
+        life, self.acted_on = self.life, 0
         self.stage.spawn(f"agent-{self.name}-{life}", lambda: self._live(life), "")
 
     def reboot(self) -> None:
@@ -98,7 +100,8 @@ class Machine:
             return AWAY_S
         self._look()
         told = self._said()
-        agent = Agent(self.name, f"{self.name}-{life}", f"boot-{self.boot}")
+        speaker, boot = f"{self.name}-{life}", f"boot-{self.boot}"
+        agent = Agent(self.name, speaker, boot, acted_on=self.acted_on)
         try:
             answer = self.network.call(self.name, lambda replica: self._ask(replica, agent, told))
         except NoAnswer:
@@ -114,6 +117,7 @@ class Machine:
             return AWAY_S
         if life == self.life and not self.is_off:
             self._heard(told, answer)
+            self.acted_on = answer.node_revision
         busy = any(pod.state not in {PodState.RUNNING} for pod in self.pods.values())
         return SOON_S if busy else OFTEN_S
 
@@ -155,7 +159,7 @@ class Machine:
             was_told = any(word.run == run for word in told)
             if run in self.pods or was_told or pod.state is not PodState.BOUND:
                 continue
-            if not self._is_taken(pod):
+            if answer.speaks and not self._is_taken(pod):
                 self._start(run, pod)
 
     def _stop(self, pod: Process) -> None:

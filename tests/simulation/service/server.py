@@ -136,7 +136,7 @@ class Server:
             if sql == "BEGIN IMMEDIATE":
                 self._lock(wire)
             wire.mode = "write" if sql == "BEGIN IMMEDIATE" else "read"
-        elif wire.mode:
+        elif wire.mode or wire.is_dropped:
             self._check(wire)
             if self._happens(self.weather.pause_in_write):
                 self._lag()
@@ -146,7 +146,7 @@ class Server:
 
     def commit(self, wire: "Wire") -> None:
         actor = self.stage.current
-        if wire.mode != "write" or actor is None:
+        if actor is None or not (wire.mode == "write" or wire.is_dropped):
             wire.do_commit()
             return
         self._stall(wire)
