@@ -19,6 +19,9 @@ class Dependants:
 
     Whoever would use what a dropped part would have freed; and a gang for which others leave, with
     those others: no eviction without the claim that it is for, no such claim without the eviction.
+
+    Args:
+        turning: Live pods of jobs that begin to leave, or were to and stay, as they are now.
     """
 
     def __init__(
@@ -26,10 +29,12 @@ class Dependants:
         parts: Mapping[str, Part],
         now: Mapping[str, PodNow],
         claims_now: Mapping[str, ClaimNow],
+        turning: Iterable[PodNow] = (),
     ) -> None:
         self._parts = parts
         self._now = now
         self._claims_now = claims_now
+        self._turning = tuple(turning)
         self._links = self._linked()
 
     def of(self, dropped: set[str]) -> set[str]:
@@ -54,10 +59,18 @@ class Dependants:
 
     def _linked(self) -> dict[str, set[str]]:
         links: dict[str, set[str]] = {}
-        for uid, other in (*self._evicted(), *self._withdrawn(), *self._making_room()):
+        claimed = self._claimed()
+        told = self._told_to_stop() if claimed else ()
+        for uid, other in (*self._evicted(), *self._withdrawn(), *_meeting(claimed, told)):
             if other in self._parts and other != uid:
                 links.setdefault(uid, set()).add(other)
                 links.setdefault(other, set()).add(uid)
+        # Who leaves for a reason of its own does so without whoever gets its place; and who stays
+        # does so only if those go without it who were to get it.
+        for uid, other in _meeting(claimed, self._turning):
+            links.setdefault(uid, set()).add(other)
+        for uid, other in _meeting(self._given_up(), self._turning):
+            links.setdefault(other, set()).add(uid)
         return links
 
     def _evicted(self) -> Iterable[tuple[str, str]]:
@@ -78,20 +91,25 @@ class Dependants:
                 if now is None or now.for_job != old.for_job:
                     yield uid, old.for_job
 
-    def _making_room(self) -> Iterable[tuple[str, str]]:
-        """Jobs with members that are told to stop, and who has claimed their GPUs."""
-        claimed: dict[str, list[Claim]] = {}
+    def _claimed(self) -> Mapping[str, list[Claim]]:
+        """Claims on a place that others are made to leave, by node."""
+        return _making_room(claim for part in self._parts.values() for claim in part.claims)
+
+    def _given_up(self) -> Mapping[str, list[Claim]]:
+        """Such claims that end or change, as they are now."""
+        return _making_room(
+            self._claims_now[uid].claim
+            for part in self._parts.values()
+            for uid in self._released(part)
+        )
+
+    def _told_to_stop(self) -> Iterable[PodNow]:
+        """Members that stop from now on."""
         for part in self._parts.values():
-            for claim in part.claims:
-                if claim.why in MAKING_ROOM:
-                    claimed.setdefault(claim.node, []).append(claim)
-        for uid, part in self._parts.items():
-            for move in part.pod_moves if claimed else ():
+            for move in part.pod_moves:
                 pod = self._now[move.uid]
                 if move.state is PodState.TERMINATING and pod.state is not PodState.TERMINATING:
-                    for claim in claimed.get(pod.node, ()):
-                        if claim.gpu_mask & pod.gpu_mask and claim.job is not None:
-                            yield uid, claim.job
+                    yield pod
 
     def _left_nodes(self, part: Part) -> Iterable[str]:
         """Nodes on which pods of a part free something."""
@@ -103,10 +121,32 @@ class Dependants:
 
     def _released_nodes(self, part: Part) -> Iterable[str]:
         """Nodes on which claims of a part end or change."""
+        return (self._claims_now[uid].claim.node for uid in self._released(part))
+
+    def _released(self, part: Part) -> Iterable[str]:
         changing = [claim.uid for claim in part.claims if claim.uid in self._claims_now]
-        return (self._claims_now[uid].claim.node for uid in (*part.claims_gone, *changing))
+        return (*part.claims_gone, *changing)
 
 
 def _counts_on(claim: Claim, stays: set[str], kept: set[str]) -> bool:
     """Whether a claim is on a node where pods stay, or claims, that were to go."""
     return claim.node in kept or (claim.node in stays and claim.why in WHEN_FREE)
+
+
+def _making_room(claims: Iterable[Claim]) -> dict[str, list[Claim]]:
+    """Those of the claims that others are made to leave for, by node."""
+    by_node: dict[str, list[Claim]] = {}
+    for claim in claims:
+        if claim.why in MAKING_ROOM:
+            by_node.setdefault(claim.node, []).append(claim)
+    return by_node
+
+
+def _meeting(
+    claimed: Mapping[str, list[Claim]], leaving: Iterable[PodNow]
+) -> Iterable[tuple[str, str]]:
+    """Jobs with pods that leave, or were to, and who has claimed their GPUs."""
+    for pod in leaving:
+        for claim in claimed.get(pod.node, ()):
+            if claim.gpu_mask & pod.gpu_mask and claim.job not in {None, pod.job}:
+                yield pod.job, str(claim.job)

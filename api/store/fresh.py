@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from api.store.bulk import among, array_of, plain_sql
 from api.store.claims import NOT_GONE, claim_of
-from api.store.dependants import Dependants
+from api.store.dependants import STAYING, Dependants
 from api.store.driver import ask, ask_rows
 from api.store.newest import newest, newest_open_fact
 from api.store.parts import (
@@ -22,9 +22,10 @@ from api.store.parts import (
     owner_of,
     window_key,
 )
+from api.store.rows import AnyRow
 from api.store.tables import claims, facts, jobs, nodes, pods, windows
 from api.store.topology import map_revision_select
-from scheduler.model.lifecycle import LIVE_POD, PodState
+from scheduler.model.lifecycle import LIVE_POD, JobState, PodState
 from scheduler.model.plan import Plan
 
 
@@ -36,7 +37,8 @@ def drop_stale(connection: Connection, plan: Plan) -> Kept:
     newest_now = _Newest(*ask(connection, plain_sql(_NEWEST, connection.dialect))[0])
     dropped = _stale(connection, plan, parts, now, newest_now)
     if dropped:
-        dropped = Dependants(parts, now, claims_now).of(dropped)
+        turning = _read_turning(connection, parts)
+        dropped = Dependants(parts, now, claims_now, turning).of(dropped)
     kept = {uid: part for uid, part in parts.items() if uid not in dropped}
     return Kept(kept, now, claims_now, frozenset(dropped), newest_now.fact > 0)
 
@@ -46,13 +48,46 @@ def _read_pods(connection: Connection, plan: Plan) -> dict[str, PodNow]:
     uids = [*again, *(move.uid for move in plan.pod_moves)]
     if not uids:
         return {}
-    columns = (pods.c.uid, pods.c.job_uid, pods.c.node, pods.c.state, pods.c.exit_code)
-    more = (pods.c.gpu_mask, pods.c.bound_at)
-    query = sa.select(*columns, *more).where(among(connection, pods.c.uid, uids))
-    return {
-        uid: PodNow(job, node, PodState(state), code, mask, bound_at)
-        for uid, job, node, state, code, mask, bound_at in connection.execute(query)
-    }
+    query = _PODS.where(among(connection, pods.c.uid, uids))
+    return {row[0]: _pod_now(row) for row in connection.execute(query)}
+
+
+def _read_turning(connection: Connection, parts: Mapping[str, Part]) -> list[PodNow]:
+    """Live pods of jobs that begin to leave or stay after all.
+
+    Those of a gang that is asked to save first are told nothing, so no move tells of them.
+    """
+    uids = [uid for uid, part in parts.items() if _turns(part)]
+    if not uids:
+        return []
+    mine = among(connection, pods.c.job_uid, uids)
+    query = _PODS.where(mine, pods.c.state.in_(sorted(LIVE_POD)))
+    return [_pod_now(row) for row in connection.execute(query)]
+
+
+def _turns(part: Part) -> bool:
+    if part.move is None or part.row is None:
+        return False
+    was_leaving = part.row._mapping["state"] == JobState.EVICTING
+    if part.move.state is JobState.EVICTING:
+        return not was_leaving
+    return was_leaving and part.move.state in STAYING
+
+
+_PODS = sa.select(
+    pods.c.uid,
+    pods.c.job_uid,
+    pods.c.node,
+    pods.c.state,
+    pods.c.exit_code,
+    pods.c.gpu_mask,
+    pods.c.bound_at,
+)
+
+
+def _pod_now(row: AnyRow) -> PodNow:
+    _uid, job, node, state, code, mask, bound_at = row
+    return PodNow(job, node, PodState(state), code, mask, bound_at)
 
 
 def _read_claims(connection: Connection, plan: Plan) -> dict[str, ClaimNow]:

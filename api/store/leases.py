@@ -8,11 +8,14 @@ from dataclasses import dataclass, field
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from api.log import get_logger
 from api.store.engine import Database, Transaction
 from api.store.errors import Conflict, NotFound
 from api.store.standing import change_node, set_agent
 from api.store.tables import leases, nodes
 from scheduler.model.node import Health
+
+log = get_logger(__name__)
 
 WRITE_EVERY_S = 1.0
 """Times at which agents were heard are written together, so long after the first of them."""
@@ -59,10 +62,18 @@ class Leases:
             raise
 
     def close(self) -> None:
-        """Write what is left, and nothing from then on by itself."""
+        """Write what is left, if that can be, and nothing from then on by itself.
+
+        A time that is not written costs nobody anything: with a new leader, and where nobody
+        listened for a while, the silence of every agent counts from then on.
+        """
         with self._lock:
             self._is_closed = True
-        self.flush()
+        try:
+            self.flush()
+        except sa.exc.SQLAlchemyError as error:
+            said = str(error).partition("\n")[0][:200]
+            log.warning("leases_unwritten", nodes=len(self.unwritten()), error=said)
 
     def unwritten(self) -> dict[str, float]:
         """When agents were heard that is not in the database yet, by node."""

@@ -64,6 +64,10 @@ class Draft:
         """Pods that start."""
         return list(self._new_pods.values())
 
+    def starts(self, pod: PodRecord) -> bool:
+        """Whether a pod is one that this cycle starts, for the first time or anew."""
+        return self._new_pods.get(pod.uid) is pod
+
     def pods(self, job: JobId) -> dict[PodId, PodRecord]:
         """The job's pods, live or not, as this cycle leaves them."""
         found = self._pods.get(job)
@@ -154,7 +158,7 @@ class Draft:
 
     def _take_back(self, pod: PodRecord) -> bool:
         """Undo the start of a pod that was decided in this very cycle; whether it was."""
-        if self._new_pods.get(pod.uid) is not pod:
+        if not self.starts(pod):
             return False
         del self._new_pods[pod.uid]
         if pod.node in self.world.topology.node_index:

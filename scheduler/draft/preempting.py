@@ -92,9 +92,12 @@ class Preemption:
 
     def _leaving_pods(self) -> list[PodRecord]:
         """Pods on their way out as of now; others may begin to leave, or stay, in the next turn."""
-        if self._leaving_as_of != self._draft.departures:
-            self._leaving_as_of = self._draft.departures
-            self._leaving = leaving_pods(self._draft)
+        draft = self._draft
+        if self._leaving_as_of != draft.departures:
+            self._leaving_as_of = draft.departures
+            # One that starts anew in this very cycle, as its gang has time to save, has yet to
+            # take its GPUs: nobody else may have a claim on them before.
+            self._leaving = [pod for pod in leaving_pods(draft) if not draft.starts(pod)]
         return self._leaving
 
     def _most_gpus(self, job: JobRecord) -> int:
@@ -227,13 +230,14 @@ class Preemption:
         """Units of all gangs that may be made to leave at all, oldest job first."""
         draft = self._draft
         jobs = [draft.jobs[uid] for uid in draft.world.holding]
+        starting = {pod.job for pod in draft.new_pods}
         out: dict[JobId, list[Unit]] = {}
         for job in sorted(jobs, key=lambda j: (j.age, j.uid)):
-            before = draft.world.jobs[job.uid]
             if job.state not in EVICTABLE or not job.spec.preemptible:
                 continue
-            if job.attempt != before.attempt:
-                # It got its place in this very cycle.
+            if job.uid in starting:
+                # It got its place in this very cycle, or members of it start anew. If it is asked
+                # to save first they do so, on GPUs that another would have a claim on by then.
                 continue
             pods = draft.pods(job.uid).values()
             out[job.uid] = list(units_of(job, pods, draft.now_s, self._policy))

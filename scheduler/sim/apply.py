@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from scheduler.cluster.world import World
 from scheduler.errors import Problem, SchedulerError, StateError
-from scheduler.model.claim import Claim
-from scheduler.model.ids import ClaimId, JobId, PodId
+from scheduler.model.claim import MAKING_ROOM, Claim, ClaimWhy
+from scheduler.model.ids import ClaimId, JobId, NodeId, PodId
 from scheduler.model.job import JobSpec
 from scheduler.model.lifecycle import (
     FINAL,
@@ -128,6 +128,7 @@ def _problems(world: World, plan: Plan, before: dict[PodId, PodRecord]) -> Itera
     yield from _pod_problems(world, plan, before)
     yield from _usage_problems(world, plan, before)
     yield from _claim_problems(world, plan.claims, plan.claims_gone)
+    yield from _kept_for_others(world, plan)
 
 
 def _job_problems(world: World, moves: Iterable[JobMove]) -> Iterator[Problem]:
@@ -267,3 +268,25 @@ def _claim_problems(
         taken[claim.node] = taken.get(claim.node, 0) | claim.gpu_mask
         if (claim.job is None) == (not claim.window):
             yield Problem("claims", f"claim '{claim.uid}' is of one gang or one window, not so")
+
+
+LENT = frozenset({ClaimWhy.SPARE, ClaimWhy.POOL})
+"""Claims on what gangs may have meanwhile that can be told to stop at once."""
+
+
+def _kept_for_others(world: World, plan: Plan) -> Iterator[Problem]:
+    """Pods that start where claims of others are by then: those are written first."""
+    if not plan.pods:
+        return
+    gone, kept = set(plan.claims_gone), {c.uid: c for c in plan.claims}
+    by_node: dict[NodeId, list[Claim]] = {}
+    for claim in ({c.uid: c for c in world.claims.values() if c.uid not in gone} | kept).values():
+        if claim.why in MAKING_ROOM | LENT:
+            by_node.setdefault(claim.node, []).append(claim)
+    for pod in plan.pods:
+        spec = world.jobs[pod.job].spec if pod.job in world.jobs else None
+        may_borrow = spec is not None and spec.preemptible and spec.grace_s is None
+        for claim in by_node.get(pod.node, ()):
+            is_lent = may_borrow and claim.why in LENT
+            if claim.job != pod.job and claim.gpu_mask & pod.gpu_mask and not is_lent:
+                yield Problem("pods", f"pod '{pod.uid}' has GPUs that '{claim.uid}' keeps")

@@ -112,6 +112,22 @@ REFUSED: dict[str, tuple[Callable[[World], Plan], str]] = {
         lambda w: Plan(0, claims=(_claim(w, mask=0x100),)),
         "has not",
     ),
+    "a pod that starts where another gang has a claim": (
+        lambda w: Plan(
+            0,
+            pods=(replace(w.live_pods(JOB)[0], attempt=2),),
+            claims=(
+                Claim(
+                    ClaimId("o"),
+                    ClaimWhy.PREEMPTION,
+                    w.live_pods(JOB)[0].node,
+                    0b1,
+                    job=JobId("other"),
+                ),
+            ),
+        ),
+        "that 'o' keeps",
+    ),
     "a claim of nobody": (
         lambda w: Plan(0, claims=(_claim(w, job=None),)),
         "one gang or one window",

@@ -9,9 +9,11 @@ from api.store.errors import StoreError
 from api.store.fault_reports import Report, report_fault
 from api.store.faults import clear_fault, list_faults
 from api.store.nodes import cordon_node, uncordon_node
+from api.store.outbox import retry_delivery
 from scheduler.errors import SchedulerError
 from scheduler.model.standing import Drain
 from scheduler.recover.codes import CODES, code_of_xid
+from tests.simulation.service.hooks import Receivers
 from tests.simulation.service.machines import Machine
 from tests.simulation.service.network import Network, NoAnswer
 from tests.simulation.service.replica import Replica
@@ -35,16 +37,19 @@ class Chaos:
     Attributes:
         happened: Kind -> how often.
         is_over: The weather is fair from now on.
+        ahead_s: How far any clock has ever been before the right time.
     """
 
     stage: Stage
     server: Server
     network: Network
+    hooks: Receivers
     weather: Weather
     replicas: list[Replica]
     machines: list[Machine]
     happened: dict[str, int] = field(default_factory=dict)
     is_over: bool = False
+    ahead_s: float = 0.0
 
     def begin(self) -> None:
         weather = self.weather
@@ -79,18 +84,20 @@ class Chaos:
         self.happened[what] = self.happened.get(what, 0) + 1
 
     def end(self) -> None:
-        """Fair weather: everybody is up, reaches everybody and has the right time."""
+        """Fair weather: everybody is up, reaches everybody, and all clocks show the same time.
+
+        None goes back behind what one of them has shown: what was put off by that for a minute
+        would wait for as long as the clock was ahead.
+        """
         self.is_over = True
-        self.server.weather = self.network.weather = Weather(
-            latency_s=0.001, event_history=self.weather.event_history
-        )
+        fair = Weather(latency_s=0.001, event_history=self.weather.event_history)
+        self.server.weather = self.network.weather = self.hooks.weather = fair
         self.server.parted.clear()
         self.server.is_down = False
         self.network.unreachable.clear()
-        ahead_s = max(replica.clock.off_s for replica in self.replicas)
         for replica in self.replicas:
             self.stage.resume(replica.name)
-            replica.clock.off_s = ahead_s
+            replica.clock.off_s = self.ahead_s
             if not replica.is_up:
                 self.revive(replica)
         for machine in self.machines:
@@ -156,6 +163,7 @@ class Chaos:
     def _jump(self) -> None:
         clock = self._any().clock
         clock.off_s += self.weather.jump_s * (2.0 * self.stage.rng.random() - 1.0)
+        self.ahead_s = max(self.ahead_s, clock.off_s)
 
     def _machine(self) -> Machine:
         return self.machines[self.stage.rng.randrange(len(self.machines))]
@@ -208,6 +216,12 @@ class Chaos:
                 clear_fault(replica.database, view.node, view.fault.id, by="", now_s=now_s)
 
         self._ask(work)
+
+    def send_again(self, delivery: str) -> None:
+        """A message whose receiver failed often, and is well again, waits no longer."""
+        self._ask(
+            lambda replica: retry_delivery(replica.database, delivery, now_s=replica.clock.now_s())
+        )
 
     def _drain(self) -> None:
         name, rng = self._machine().name, self.stage.rng

@@ -26,14 +26,14 @@ class Receivers:
     def __init__(
         self, stage: Stage, weather: Weather, history: History, database: sqlite3.Connection
     ) -> None:
-        self._stage, self._weather, self._history = stage, weather, history
+        self._stage, self.weather, self._history = stage, weather, history
         self._database = database
         self.network: Network | None = None
         self._steps = 0
 
     async def send(self, message: Message) -> Answer:
         """One attempt, as `Sender.send` makes it."""
-        stage, weather, rng = self._stage, self._weather, self._stage.rng
+        stage, weather, rng = self._stage, self.weather, self._stage.rng
         stage.sleep(weather.net_s * rng.random())
         if rng.random() < weather.lost:
             stage.sleep(TIMEOUT_S)

@@ -44,6 +44,9 @@ NODES = 6
 FAIR_S = 1_500.0
 """How long the weather is fair at the end, at most: for each job to come to its end."""
 
+RESTING_S = 300.0
+"""Messages that are to be sent again sooner are left to themselves."""
+
 POLL_S = 0.5
 """How late a process sees what another has committed: ten times what it is, for fewer steps."""
 
@@ -129,7 +132,13 @@ class Play:
             for n in range(NODES)
         ]
         self.chaos = Chaos(
-            self.stage, self.server, self.network, self.weather, self.replicas, self.machines
+            self.stage,
+            self.server,
+            self.network,
+            hooks,
+            self.weather,
+            self.replicas,
+            self.machines,
         )
         self.server.on_commit = self._look
         self.server.on_death = self.chaos.die
@@ -221,12 +230,17 @@ class Play:
                     return
 
     def _close(self) -> None:
-        """All faults are mended, all nodes are let in again, what never ends is cancelled."""
+        """All faults are mended, all nodes are let in again, what never ends is cancelled.
+
+        Messages that failed so often that they rest for up to an hour are sent again by hand.
+        """
         for number in range(1_000):
             self.stage.sleep(20.0)
             self.chaos.mend()
             for machine in self.machines:
                 self.chaos.undrain(machine.name)
+            for delivery in self._resting():
+                self.chaos.send_again(delivery)
             if number >= 1:
                 for name in self._open_jobs():
                     self.people.cancel(name)
@@ -235,6 +249,11 @@ class Play:
         final = "('succeeded', 'failed', 'cancelled')"
         query = f"SELECT name FROM jobs WHERE state NOT IN {final} ORDER BY age"
         return [row["name"] for row in self.checker.connection.execute(query)]
+
+    def _resting(self) -> list[str]:
+        query = "SELECT id FROM deliveries WHERE state = 'pending' AND due_at > ? ORDER BY number"
+        soon_s = self.replicas[0].clock.now_s() + RESTING_S
+        return [row["id"] for row in self.checker.connection.execute(query, (soon_s,))]
 
     def _is_at_rest(self) -> bool:
         pending = "SELECT count(*) FROM deliveries WHERE state = 'pending'"

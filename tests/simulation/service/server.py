@@ -140,13 +140,17 @@ class Server:
             self._check(wire)
             if self._happens(self.weather.pause_in_write):
                 self._lag()
+                # What comes after the end of its transaction would be one of its own.
+                self._check(wire)
             if wire.mode == "write" and self._happens(self.weather.cut_in_write):
                 self._break(wire, "at a statement")
         wire.used_at_s = self.stage.now_s
 
     def commit(self, wire: "Wire") -> None:
         actor = self.stage.current
-        if actor is None or not (wire.mode == "write" or wire.is_dropped):
+        if wire.is_dropped:
+            raise sqlite3.OperationalError(CUT)
+        if wire.mode != "write" or actor is None:
             wire.do_commit()
             return
         self._stall(wire)

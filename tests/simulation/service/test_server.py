@@ -12,6 +12,8 @@ from tests.simulation.service.stage import Stage
 from tests.simulation.service.weather import Weather
 
 PROCESS = "podyard-0"
+SLOW = Weather(latency_s=1.0, pause_in_write=1.0)
+"""Each statement and each commit is on its way for a while, in which the server may start anew."""
 
 
 def insert(connection: Connection, number: int) -> None:
@@ -55,3 +57,31 @@ def test_transaction_that_the_server_has_ended_writes_nothing_more(
         continue
     assert told == ["server closed the connection unexpectedly", "[3]"]
     database.close()
+
+
+@pytest.mark.parametrize("restart_at_s", [tenth / 10.0 for tenth in range(0, 60, 3)])
+def test_transaction_of_which_the_server_ended_a_part_writes_nothing(
+    tmp_path: Path, restart_at_s: float
+) -> None:
+    stage = Stage(1)
+    server = Server(stage, str(tmp_path / "play.db"), SLOW)
+    engine = server.engine(PROCESS)
+    with engine.begin() as connection:
+        connection.execute(sa.text("CREATE TABLE words (word TEXT)"))
+    database = database_of(engine)
+
+    def write() -> None:
+        with database.write_quietly() as connection:
+            for word in ("a", "b", "c"):
+                connection.execute(sa.text("INSERT INTO words VALUES (:w)"), {"w": word})
+
+    writer = stage.spawn("writer", write, PROCESS)
+    stage.at(restart_at_s, server.restart)
+    while stage.step():
+        continue
+    with engine.connect() as connection:
+        words = list(connection.execute(sa.text("SELECT word FROM words")).scalars())
+    assert isinstance(writer.error, sa.exc.OperationalError | None)
+    assert words == (["a", "b", "c"] if writer.error is None else [])
+    server.forget(PROCESS)
+    engine.dispose()
