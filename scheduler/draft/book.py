@@ -43,6 +43,7 @@ class Draft:
         self._pods: dict[JobId, dict[PodId, PodRecord]] = {}
         self._moved_pods: dict[PodId, PodMove] = {}
         self._new_pods: dict[PodId, PodRecord] = {}
+        self._forgotten: set[PodId] = set()
         self._placements: dict[JobId, Placement] = {}
         self._verdicts: dict[JobId, NoFit | None] = {}
         self._facts_done: list[int] = []
@@ -95,6 +96,8 @@ class Draft:
             # It never started; what the world knows of it ends, if it has not done so already.
             if not before.is_live:
                 self._own_pods(pod.job)[pod.uid] = before
+                if pod.uid in self._forgotten:
+                    self.move_pod(before, PodState.STOPPED)
                 return
             if state in LIVE_POD and not self._hold_again(pod):
                 state = PodState.STOPPED
@@ -123,6 +126,7 @@ class Draft:
         """
         for pod in list(self.pods(job.uid).values()):
             if pod.state is PodState.SUCCEEDED:
+                self._forgotten.add(pod.uid)
                 self.move_pod(pod, PodState.STOPPED)
 
     def restart(self, job: JobRecord, pods: Iterable[PodRecord]) -> None:

@@ -64,3 +64,19 @@ def test_one_that_had_ended_before_is_as_it_ended(draft: Draft, ended: PodState)
     assert used(draft) == [0, 0]
     assert list(draft.pods(JOB.uid).values()) == [before]
     assert draft.plan().pod_moves == ()
+
+
+def test_one_that_was_done_before_its_gang_started_over_is_so_no_more(draft: Draft) -> None:
+    """Else it would stand for a member of a part that does not run."""
+    before = replace(POD, state=PodState.SUCCEEDED, exit_code=0)
+    draft.world.put_pod(before)
+    draft.forget_done(JOB)
+    again = replace(POD, state=PodState.BOUND, attempt=2)
+    draft.restart(JOB, [again])
+    draft.move_pod(again, PodState.TERMINATING)
+    assert used(draft) == [0, 0]
+    (left,) = draft.pods(JOB.uid).values()
+    assert (left.state, left.attempt) == (PodState.STOPPED, 1)
+    assert [(move.uid, move.state) for move in draft.plan().pod_moves] == [
+        (POD.uid, PodState.STOPPED)
+    ]
