@@ -136,11 +136,14 @@ class _Known:
         """Runs that were told to stop and of which nothing is said.
 
         That they are not named is no word of their end: a heartbeat may come late, from before
-        they were started.
+        they were started. Nor is anything asked of one whose earlier attempt has yet to end there:
+        it holds the same GPUs, and its agent would say of the later one that it has stopped.
         """
         named = {word.run for word in said} | set(self.over)
+        still = {word.uid for word in said if word.state not in _OVER}
         leaving = (p for p in self.pods.values() if p.state is PodState.TERMINATING)
-        return tuple(run for p in leaving if (run := (p.uid, p.attempt)) not in named)
+        runs = ((p.uid, p.attempt) for p in leaving if p.uid not in still)
+        return tuple(run for run in runs if run not in named)
 
 
 def hear(book: Leases, agent: Agent, said: Sequence[Said], *, now_s: float) -> Heard:
