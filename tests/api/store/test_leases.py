@@ -22,6 +22,11 @@ def book(database: Database) -> Leases:
     return found
 
 
+def rename(database: Database, old: str, new: str) -> None:
+    with database.engine.begin() as connection:
+        connection.execute(sa.text(f"ALTER TABLE {old} RENAME TO {new}"))
+
+
 def test_what_was_heard_is_written_at_the_end(book: Leases) -> None:
     with capture_logs() as logs:
         book.close()
@@ -31,10 +36,10 @@ def test_what_was_heard_is_written_at_the_end(book: Leases) -> None:
 
 
 def test_process_ends_quietly_though_the_times_cannot_be_written(book: Leases) -> None:
-    with book.database.engine.begin() as connection:
-        connection.execute(sa.text("ALTER TABLE leases RENAME TO elsewhere"))
+    rename(book.database, "leases", "elsewhere")
     with capture_logs() as logs:
         book.close()
+    rename(book.database, "elsewhere", "leases")
     assert [(line["event"], line["log_level"], line["nodes"]) for line in logs] == [
         ("leases_unwritten", "warning", 1)
     ]

@@ -1,5 +1,10 @@
 """What an agent is asked of that it does not name: given up before it knew of it."""
 
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
 from api.store.commit import commit
 from api.store.engine import Database
 from api.store.events import current_revision
@@ -13,13 +18,21 @@ from tests.api.store.build import NOW_S, bind, job_move, load_cluster, make_pods
 AGENT = Agent("n001", "s", "b")
 
 
-def test_agent_is_asked_of_an_attempt_once_the_one_before_it_has_ended(database: Database) -> None:
+@pytest.fixture
+def book(database: Database) -> Iterator[Leases]:
+    """What was heard; it writes by itself until it is closed."""
+    with closing(Leases(database)) as found:
+        yield found
+
+
+def test_agent_is_asked_of_an_attempt_once_the_one_before_it_has_ended(
+    database: Database, book: Leases
+) -> None:
     """It never knew of the second; the first holds their GPUs, and would be taken for gone."""
     load_cluster(database)
     job = submit(database, make_spec("j", replicas=1))
     bind(database, job, ["n001"])
     uid = f"{job.uid}-member-0"
-    book = Leases(database)
 
     def stopping(*said: Said) -> tuple[tuple[str, int], ...]:
         return hear(book, AGENT, said, now_s=NOW_S).stopping
