@@ -14,13 +14,10 @@ from api.schemas.spec import load_spec
 from api.store.claims import read_claims
 from api.store.tables import jobs, node_usage, pods
 from api.store.wrong import Wrong, WrongKind
-from scheduler.model.claim import Claim, ClaimWhy
+from scheduler.model.claim import LENT, MAKING_ROOM, Claim
 from scheduler.model.lifecycle import FINAL, LIVE_POD, JobState, PodState
 
-LENT = frozenset({ClaimWhy.SPARE, ClaimWhy.POOL})
-"""Those that gangs may use which leave at once."""
-
-HELD = LENT | {ClaimWhy.PREEMPTION, ClaimWhy.RECOVERY}
+HELD = LENT | MAKING_ROOM
 """Kinds of claims whose GPUs are taken as soon as they are free, or needed."""
 
 

@@ -160,7 +160,8 @@ def hear(book: Leases, agent: Agent, said: Sequence[Said], *, now_s: float) -> H
     db = book.database
     with db.read() as connection:
         known = _look(connection, agent, now_s)
-        heeded = _heeded(said, known)
+        # Of an agent that does not speak yet nothing counts; it says all of it again.
+        heeded = said if known.speaks else ()
         news, ignored = _sift(connection, agent.node, heeded, known)
         revision = known.revision
         logs = open_requests(connection, agent.node, now_s) if known.has_readers else ()
@@ -266,24 +267,6 @@ def _over(connection: Connection, node: str) -> frozenset[Run]:
     return frozenset((row.pod_uid, row.attempt) for row in connection.execute(query))
 
 
-def _heeded(said: Sequence[Said], known: _Known) -> Sequence[Said]:
-    """What counts of what was said.
-
-    That a lost pod runs is no news if it may have been said before the pod was lost: it may have
-    ended since. Of an agent that does not speak yet nothing counts; it says all of it again.
-    """
-    if not known.speaks:
-        return ()
-    if not known.late:
-        return said
-    pods = known.pods
-    return [word for word in said if not _may_be_over(word, pods.get(word.uid))]
-
-
-def _may_be_over(word: Said, pod: PodView | None) -> bool:
-    return word.state is PodState.RUNNING and pod is not None and pod.state is PodState.LOST
-
-
 def _sift(
     connection: Connection, node: str, said: Sequence[Said], known: _Known
 ) -> tuple[list[Said], tuple[tuple[Said, str], ...]]:
@@ -292,7 +275,10 @@ def _sift(
     if not told:
         return [], ()
     found = _pods_by_uid(connection, told)
-    verdicts = [(word, *_verdict(connection, node, word, found.get(word.uid))) for word in told]
+    verdicts = [
+        (word, *_verdict(connection, node, word, found.get(word.uid), late=known.late))
+        for word in told
+    ]
     news = [word for word, is_new, _ in verdicts if is_new]
     return news, tuple((word, why) for word, _, why in verdicts if why)
 
@@ -309,7 +295,7 @@ def _pods_by_uid(connection: Connection, said: Sequence[Said]) -> dict[str, PodV
 
 
 def _verdict(
-    connection: Connection, node: str, word: Said, pod: PodView | None
+    connection: Connection, node: str, word: Said, pod: PodView | None, *, late: bool
 ) -> tuple[bool, str]:
     """Whether a word is news; if it is not taken, why."""
     if pod is None:
@@ -321,6 +307,8 @@ def _verdict(
         return False, f"the pod is on node '{pod.node}'"
     if pod.state is PodState.TERMINATING and word.state is PodState.RUNNING:
         return False, ""  # it has yet to hear that it is to stop
+    if late and pod.state is PodState.LOST and word.state is PodState.RUNNING:
+        return False, ""  # it may be from before the pod was lost, and have ended since
     try:
         return is_news(connection, pod, word.state, word.exit_code), ""
     except Conflict as error:
@@ -337,9 +325,7 @@ def _take_in(tx: Transaction, agent: Agent, said: Sequence[Said]) -> tuple[_Know
     found = _pods_by_uid(connection, news) if news else {}
     for word in news:
         pod = found.get(word.uid)
-        if pod is None or (begun.late and _may_be_over(word, pod)):
-            continue
-        if _verdict(connection, node, word, pod)[0]:
+        if pod is not None and _verdict(connection, node, word, pod, late=begun.late)[0]:
             report_known(tx, pod, word.state, word.exit_code)
     known = _look(connection, agent, tx.now_s, begun)
     if not _changes_health(known, agent):

@@ -27,6 +27,9 @@ class ClaimWhy(StrEnum):
 MAKING_ROOM = frozenset({ClaimWhy.PREEMPTION, ClaimWhy.RECOVERY})
 """Claims on a place that others are made to leave."""
 
+LENT = frozenset({ClaimWhy.SPARE, ClaimWhy.POOL})
+"""Claims on what gangs may use meanwhile that can be made to leave at once."""
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from scheduler.cluster.world import World
 from scheduler.errors import Problem, SchedulerError, StateError
-from scheduler.model.claim import MAKING_ROOM, Claim, ClaimWhy
+from scheduler.model.claim import LENT, MAKING_ROOM, Claim
 from scheduler.model.ids import ClaimId, JobId, NodeId, PodId
 from scheduler.model.job import JobSpec
 from scheduler.model.lifecycle import (
@@ -28,6 +28,7 @@ from scheduler.model.plan import (
     moved_job,
 )
 from scheduler.model.resources import Resources, full_mask
+from scheduler.recover.lending import may_borrow
 
 
 class PlanRefused(SchedulerError):
@@ -270,10 +271,6 @@ def _claim_problems(
             yield Problem("claims", f"claim '{claim.uid}' is of one gang or one window, not so")
 
 
-LENT = frozenset({ClaimWhy.SPARE, ClaimWhy.POOL})
-"""Claims on what gangs may have meanwhile that can be told to stop at once."""
-
-
 def _kept_for_others(world: World, plan: Plan) -> Iterator[Problem]:
     """Pods that start where claims of others are by then: those are written first."""
     if not plan.pods:
@@ -284,9 +281,8 @@ def _kept_for_others(world: World, plan: Plan) -> Iterator[Problem]:
         if claim.why in MAKING_ROOM | LENT:
             by_node.setdefault(claim.node, []).append(claim)
     for pod in plan.pods:
-        spec = world.jobs[pod.job].spec if pod.job in world.jobs else None
-        may_borrow = spec is not None and spec.preemptible and spec.grace_s is None
+        job = world.jobs.get(pod.job)
         for claim in by_node.get(pod.node, ()):
-            is_lent = may_borrow and claim.why in LENT
+            is_lent = claim.why in LENT and job is not None and may_borrow(job.spec)
             if claim.job != pod.job and claim.gpu_mask & pod.gpu_mask and not is_lent:
                 yield Problem("pods", f"pod '{pod.uid}' has GPUs that '{claim.uid}' keeps")

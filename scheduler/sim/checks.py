@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 
 from scheduler.cluster.world import World
 from scheduler.errors import InvariantError
-from scheduler.model.claim import Claim, ClaimWhy
+from scheduler.model.claim import LENT, Claim, ClaimWhy
 from scheduler.model.ids import ClaimId, JobId, PodId
 from scheduler.model.lifecycle import FINAL, JobState, PodState, Reason
 from scheduler.model.plan import EvictStep, JobMove, JobRecord, Plan, PodRecord
 from scheduler.model.resources import full_mask
 from scheduler.policy import Policy
+from scheduler.recover.lending import may_borrow
 from scheduler.sim.engine import Decide, rebuilt
 from scheduler.sim.rules import broken_required
 from scheduler.sim.workload import Submission
@@ -374,8 +375,7 @@ def _new_pods(world: World, plan: Plan, before: _Before, now_s: float) -> None:
             if not claim.gpu_mask & pod.gpu_mask or _goes_before(world, pod.job, claim):
                 continue
             spec = world.jobs[pod.job].spec
-            is_spare = claim.why in {ClaimWhy.SPARE, ClaimWhy.POOL}
-            if is_spare and spec.preemptible and spec.grace_s is None:
+            if claim.why in LENT and may_borrow(spec):
                 # Lent, until the gang that it is kept for needs it.
                 continue
             duration_s = spec.duration_s

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.api.http.test_heartbeat import desired
-from tests.api.http.test_silence import Watched
+from tests.api.http.test_silence import Watched, run_one
 from tests.api.http.yard import Json, Yard
 
 
@@ -37,14 +37,8 @@ class Told(Watched):
 
 @pytest.fixture
 def told(yard: Yard) -> Told:
-    """One job runs on `c1` and `c2`, and could nowhere else."""
     told = Told(yard)
-    run = {"command": ["true"]}
-    told.yard.submit("job", parallelism={"tp": 8, "dp": 2}, nodes=["c[1-2]"], run=run)
-    told.yard.cycle()
-    for node in ("c1", "c2"):
-        told.run(node)
-    told.yard.cycle()
+    run_one(told)
     return told
 
 

@@ -76,6 +76,11 @@ def watched(yard: Yard) -> Watched:
 
 @pytest.fixture
 def running(watched: Watched) -> Watched:
+    run_one(watched)
+    return watched
+
+
+def run_one(watched: Watched) -> None:
     """One job runs on `c1` and `c2`, and could nowhere else."""
     run = {"command": ["true"]}
     watched.yard.submit("job", parallelism={"tp": 8, "dp": 2}, nodes=["c[1-2]"], run=run)
@@ -84,7 +89,6 @@ def running(watched: Watched) -> Watched:
         watched.run(node)
     watched.yard.cycle()
     assert set(watched.pods().values()) == {"running"}
-    return watched
 
 
 def test_silent_node_is_suspect_then_lost_and_heard_again_it_is_healthy(running: Watched) -> None:
