@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypedDict, cast
 
@@ -85,6 +86,32 @@ class Senses:
     check: Check = field(default_factory=lambda: Check(""))
 
 
+class Ending:
+    """That a loop is to end, told by a handler of signals.
+
+    An `Event` does not do: a handler that interrupts the wait for it in the same thread may wait
+    for a lock that the wait holds, for ever; nor does a `SimpleQueue`, whose interrupted `get` may
+    wait for ever too. A bare lock is let go by whoever wants, whatever is interrupted.
+    """
+
+    def __init__(self) -> None:
+        self.is_set = False
+        self._closed = threading.Lock()
+        self._closed.acquire()
+
+    def set(self) -> None:
+        """End it; from a handler of signals, or from another thread."""
+        self.is_set = True
+        with suppress(RuntimeError):  # it was set before
+            self._closed.release()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Until it is set, so long at most; whether it is."""
+        if not self.is_set:
+            self._closed.acquire(timeout=max(0.0, timeout_s))
+        return self.is_set
+
+
 class Agent:
     """One node's agent.
 
@@ -105,7 +132,7 @@ class Agent:
         self._session = f"{node}-{uuid.uuid4().hex}"[:253]
         self._boot_id = read_boot_id()
         self._acted_on = 0
-        self._stopping = threading.Event()
+        self._stopping = Ending()
         self._trouble = ""
 
     def stop(self) -> None:
@@ -118,7 +145,7 @@ class Agent:
         Raises:
             Superseded: If another agent speaks for the node; this one stops no pod.
         """
-        while not self._stopping.is_set():
+        while not self._stopping.is_set:
             told = self._pods.states()
             pause_s = self._turn(told)
             self._wait(told, pause_s)

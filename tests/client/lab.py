@@ -12,7 +12,7 @@ from pathlib import Path
 from client.agent_shim import ticks_of
 from client.errors import ApiError
 from client.http import Client
-from tests.client.waiting import until
+from tests.client.waiting import PATIENCE_S, until
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,10 +46,11 @@ class Lab:
             sys.stdout.write(self.log("service")[-4_000:])
             for process in [*self.agents, self.service]:
                 process.terminate()
-                process.wait()
+            stuck = [_outlives(process) for process in [*self.agents, self.service]]
             for ranks in self.alive():
                 os.killpg(json.loads(ranks.read_text())["group"], signal.SIGKILL)
             self.client.close()
+        assert not any(stuck), "a program did not end at SIGTERM"
 
     def program(self, log: str, *words: str) -> subprocess.Popen[bytes]:
         with (self.folder / f"{log}.log").open("ab") as output:
@@ -107,3 +108,14 @@ class Lab:
     def _address(self) -> str:
         found = re.search(r'"url": *"(http://[^"]+)"', self.log("service"))
         return found[1] if found else ""
+
+
+def _outlives(process: subprocess.Popen[bytes]) -> bool:
+    """Whether a program that was told to end did not; it is gone then all the same."""
+    try:
+        process.wait(PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        return True
+    return False

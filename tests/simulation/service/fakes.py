@@ -313,7 +313,7 @@ def patched_modules(replaced: dict[ModuleType, object]) -> Iterator[None]:
     taken = _by_themselves(replaced)
     quiet = SimpleNamespace(disable=_nothing, enable=_nothing, freeze=_nothing)
     try:
-        for name, module in list(sys.modules.items()):
+        for name, module in sys.modules.copy().items():
             if not name.startswith(PLAYED) or module is None:
                 continue
             for word, value in list(vars(module).items()):
