@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 
 import psycopg
 
+from tests.lending import may_be_on
+
 LIVE = frozenset({"bound", "running", "terminating", "lost"})
 FINAL = frozenset({"succeeded", "failed", "cancelled"})
 HOLDING = frozenset({"bound", "running"})
@@ -19,8 +21,6 @@ LEAVING = frozenset({"evicting", "recovering"})
 """Jobs that may hold fewer members than must run together."""
 GONE = frozenset({"lost", "out"})
 """Nodes whose GPUs are given to nobody."""
-KEPT = frozenset({"preemption", "recovery", "spare"})
-"""Claims on what is taken as soon as it is free."""
 
 Row = Mapping[str, Any]
 
@@ -224,17 +224,17 @@ def _claims_of_jobs(content: Content) -> Iterator[str]:
 
 
 def _claims_kept(content: Content) -> Iterator[str]:
-    """Nobody but those that leave is on what is kept for another gang."""
-    leaving = {job["uid"] for job in content.jobs if job["evict"] is not None}
-    kept: dict[str, list[Row]] = defaultdict(list)
+    """Nobody but those that leave, or borrow a spare, is on what is kept for another gang."""
+    jobs = {job["uid"]: job for job in content.jobs}
+    claims: dict[str, list[Row]] = defaultdict(list)
     for claim in content.claims:
-        if claim["why"] in KEPT:
-            kept[claim["node"]].append(claim)
+        claims[claim["node"]].append(claim)
     for pod in content.pods:
-        if pod["state"] not in LIVE or pod["job_uid"] in leaving:
+        if pod["state"] not in LIVE:
             continue
-        for claim in kept[pod["node"]]:
-            if claim["job_uid"] != pod["job_uid"] and claim["gpu_mask"] & pod["gpu_mask"]:
+        for claim in claims[pod["node"]]:
+            meets = claim["job_uid"] != pod["job_uid"] and claim["gpu_mask"] & pod["gpu_mask"]
+            if meets and not may_be_on(jobs[pod["job_uid"]], claim):
                 yield f"9: pod {pod['uid']} is on what {claim['uid']} is to have"
 
 

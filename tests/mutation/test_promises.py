@@ -1,5 +1,6 @@
 """Each promise broken on purpose: what catches it is a checker that shares no code with us."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -294,6 +295,31 @@ def test_pod_on_what_another_gang_is_to_have_is_caught(database: Database, runne
         connection.execute(sa.text("UPDATE jobs SET evict = NULL, state = 'bound'"))
         connection.execute(sa.text("UPDATE pods SET state = 'running'"))
     assert "9" in caught(database)
+
+
+def test_who_can_be_made_to_leave_at_once_may_borrow_a_spare(
+    database: Database, runner: Runner
+) -> None:
+    submit(database, make_spec("keeps", replicas=3, spares=1))
+    settle(runner)
+    submit(database, make_spec("borrows", replicas=1))
+    settle(runner)
+    assert states_of(database) == {"keeps": "bound", "borrows": "bound"}
+    assert broken_promises(database.url) == []
+
+
+@pytest.mark.usefixtures("triggers_come_back")
+@pytest.mark.parametrize("of", [{"preemptible": False}, {"grace_s": 60.0}])
+def test_who_cannot_leave_at_once_on_a_spare_is_caught(
+    database: Database, runner: Runner, of: dict[str, object]
+) -> None:
+    test_who_can_be_made_to_leave_at_once_may_borrow_a_spare(database, runner)
+    with database.write_quietly() as connection:
+        spec = sa.text("SELECT spec FROM jobs WHERE name = 'borrows'")
+        body = json.loads(connection.execute(spec).scalar_one()) | of
+        update = sa.text("UPDATE jobs SET spec = :spec WHERE name = 'borrows'")
+        connection.execute(update, {"spec": json.dumps(body)})
+    assert caught(database) == {"9"}
 
 
 def test_schema_refuses_a_cycle_that_forgets_what_is_held(

@@ -10,13 +10,13 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterator
 
+from tests.lending import may_be_on
 from tests.simulation.service.history import History
 from tests.simulation.service.rows import FINAL, LIVE, Row, State, lacks, read
 
 WHOLE = frozenset({"bound", "running"})
 LEAVING = frozenset({"evicting", "recovering"})
 DONE = frozenset({"delivered", "dead", "withdrawn"})
-KEPT = frozenset({"preemption", "recovery", "spare"})
 FOLLOWED = {
     "jobs": [
         "priority",
@@ -354,17 +354,13 @@ class Checker:
         yield from self._kept_free(new, claims)
 
     def _kept_free(self, new: State, claims: list[Row]) -> Iterator[str]:
-        kept: dict[str, list[Row]] = defaultdict(list)
+        by_node: dict[str, list[Row]] = defaultdict(list)
         for claim in claims:
-            if claim["why"] in KEPT:
-                kept[claim["node"]].append(claim)
+            by_node[claim["node"]].append(claim)
         for pod in new.live():
-            job = new.jobs[pod["job_uid"]]
-            for claim in kept[pod["node"]]:
-                meets = claim["gpu_mask"] & pod["gpu_mask"]
-                if claim["why"] == "spare" and _may_borrow(job):
-                    continue  # lent until it is needed
-                if meets and claim["job_uid"] != pod["job_uid"] and not job["evict"]:
+            for claim in by_node[pod["node"]]:
+                meets = claim["job_uid"] != pod["job_uid"] and claim["gpu_mask"] & pod["gpu_mask"]
+                if meets and not may_be_on(new.jobs[pod["job_uid"]], claim):
                     yield f"9: pod {pod['uid']} is on what {claim['uid']} is to have"
 
     def _ten(self, new: State) -> Iterator[str]:
@@ -384,11 +380,6 @@ class Checker:
                 has = new.pods.get(pod["uid"])
                 if pod["job"] not in dropped and (has is None or has["node"] != pod["node"]):
                     yield f"10: pod {pod['uid']} was to be on {pod['node']}, and is not"
-
-
-def _may_borrow(job: Row) -> bool:
-    spec = json.loads(job["spec"])
-    return bool(spec.get("preemptible", True)) and spec.get("grace_s") is None
 
 
 def _meet(one: Row, other: Row) -> bool:
