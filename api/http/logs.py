@@ -16,9 +16,20 @@ from api.http.routing import NamePath, make_router
 from api.http.service import Served, Service
 from api.schemas.log import TAIL_BYTES_MAX, LogBody, LogTaken, PodLog, StreamName
 from api.store.errors import Conflict
-from api.store.log_requests import LogAnswer, LogRequest, Wanted, answer, answer_of, ask, forget
+from api.store.log_requests import (
+    LogAnswer,
+    LogRequest,
+    Wanted,
+    answer,
+    answer_of,
+    ask,
+    forget,
+    leave,
+)
 
-WAIT_S, WAIT_S_MAX = 15.0, 60.0
+WAIT_S, WAIT_S_MAX = 4.0, 60.0
+"""Agents speak less often than the first; who asks again goes on waiting for the same."""
+
 LOOK_S = 0.2
 """Between looks whether the agent has answered."""
 
@@ -67,16 +78,20 @@ async def read_log(
 ) -> Json:
     """What one process of a pod wrote last, from its agent; 409 where there is none that answers.
 
-    Logs of pods that have ended are there as long as their agent keeps them.
+    An agent hears of it with its next heartbeat. If it has not answered in time, ask the same again
+    within 15 s: it is still asked. Logs of pods that have ended are there as long as their agent
+    keeps them.
     """
     wanted = Wanted(process, stream, tail_bytes, attempt)
     now_s = service.clock.now_s()
     database = service.database
     request, state = await run_in_threadpool(ask, database, namespace, name, wanted, now_s=now_s)
+    ended = leave
     try:
         found = await _wait(service, request, wait_s)
+        ended = forget
     finally:
-        await run_in_threadpool(forget, database, request.id)
+        await run_in_threadpool(ended, database, request.id, service.clock.now_s())
     if found.problem:
         raise Conflict("process", f"node '{request.node}': {found.problem}")
     return Json(
@@ -105,7 +120,8 @@ async def _wait(service: Service, request: LogRequest, wait_s: float) -> LogAnsw
             return found
         await asyncio.sleep(min(LOOK_S, left_s))
     raise Conflict(
-        "node", f"the agent of node '{request.node}' has not answered within {wait_s:g} s"
+        "node",
+        f"the agent of node '{request.node}' has not answered within {wait_s:g} s; ask again",
     )
 
 

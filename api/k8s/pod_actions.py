@@ -15,7 +15,7 @@ from api.k8s.pod_shape import JOB_KEY, KIND
 from api.store.engine import Transaction
 from api.store.job_changes import JobChange, change_in
 from api.store.job_rows import job_view, newest_job
-from api.store.log_requests import LogRequest, Wanted, answer_of, ask, forget
+from api.store.log_requests import LogAnswer, LogRequest, Wanted, answer_of, ask, forget, leave
 from api.store.nodes import read_nodes
 from api.store.pods import report_pod
 from scheduler.model.lifecycle import JobState, PodState
@@ -29,7 +29,9 @@ REPORTS = {
 LOG_BYTES = 1024 * 1024
 """Of the end of a log, where a caller does not say how much."""
 
-LOG_WAIT_S = 10.0
+LOG_WAIT_S = 4.0
+"""Agents speak less often; callers that are told to come back go on waiting for the same."""
+
 LOOK_S = 0.1
 LOGS_AT_ONCE = 8
 """Each holds a thread until the agent answers."""
@@ -64,8 +66,8 @@ def read_log(call: Call, obj: Obj, query: Mapping[str, str]) -> str:
     """The end of a pod's log, from the agent of its node.
 
     Raises:
-        StatusError: 400 if the pod has had no place or no such container, 409 if its agent does
-            not answer, 429 if too many wait for theirs.
+        StatusError: 400 if the pod has had no place or no such container, 409 if its agent is
+            silent, 429 if it has yet to answer, or too many wait for theirs.
     """
     name = name_of(obj)
     if "nodeName" not in obj["spec"]:
@@ -90,26 +92,29 @@ def _fetched(call: Call, obj: Obj, wanted: Wanted) -> str:
     database = call.parts.database
     try:
         asked, _ = ask(database, namespace_of(obj), stored_name(obj), wanted, now_s=call.now_s)
+        ended = leave
         try:
-            return _awaited(call, obj, asked)
+            found = _awaited(call, asked)
+            ended = forget
         finally:
-            forget(database, asked.id)
+            ended(database, asked.id, call.now_s)
     finally:
         _logs.release()
+    if found.problem:
+        raise conflict(KIND.resource, name_of(obj), f"node '{asked.node}': {found.problem}")
+    return found.content.decode("utf-8", errors="replace")
 
 
-def _awaited(call: Call, obj: Obj, asked: LogRequest) -> str:
+def _awaited(call: Call, asked: LogRequest) -> LogAnswer:
     until_s = time.monotonic() + LOG_WAIT_S
     pause = threading.Event()
     while time.monotonic() < until_s:
         found = answer_of(call.parts.database, asked.id)
         if found is not None:
-            if found.problem:
-                raise conflict(KIND.resource, name_of(obj), f"node '{asked.node}': {found.problem}")
-            return found.content.decode("utf-8", errors="replace")
+            return found
         pause.wait(LOOK_S)
-    why = f"the agent of node '{asked.node}' has not answered within {LOG_WAIT_S:g} s"
-    raise conflict(KIND.resource, name_of(obj), why)
+    why = f"the agent of node '{asked.node}' has not answered within {LOG_WAIT_S:g} s; ask again"
+    raise StatusError(429, why, retry_after_s=1)
 
 
 def bind(call: Call, old: Obj, body: Obj) -> Obj:

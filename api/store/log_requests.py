@@ -1,4 +1,8 @@
-"""Tails of logs: somebody asks, the agent of the pod's node is told and sends it, once."""
+"""Tails of logs: somebody asks, the agent of the pod's node is told and sends it, once.
+
+Who asks may leave before the agent has spoken, and ask again: the same question goes on, so that
+short waits get their answer from an agent that speaks seldom.
+"""
 
 from dataclasses import dataclass
 
@@ -20,6 +24,16 @@ OPEN_MAX, OPEN_MAX_ALL = 32, 200
 
 KEPT_S = 120.0
 """How long a request is kept that nobody takes back; who waits has given up long before."""
+
+WAITED_S = 90.0
+"""Nobody waits for so long: who asks the same may have what came for an older request."""
+
+LEFT_S = 15.0
+"""How long a request is kept that was left, for whoever asks the same again; longer than from one
+heartbeat of an agent to its next."""
+
+FRESH_S = 5.0
+"""Older answers are to nobody's question any more."""
 
 READING_S = 60.0
 """So long after a request another is likely, as people read on: its agent is to ask often. No less
@@ -86,9 +100,12 @@ def ask(
 
     def work(tx: Transaction) -> tuple[LogRequest, PodState]:
         pod = newest_pod(tx.connection, namespace, name)
-        _check(tx.connection, pod, wanted, now_s)
+        _check(tx.connection, pod, wanted)
         old = log_requests.c.asked_at < now_s - KEPT_S
         tx.connection.execute(sa.delete(log_requests).where(old))
+        if (left := _left(tx.connection, pod, wanted, now_s)) is not None:
+            return left, pod.state
+        _check_room(tx.connection, pod.node, now_s)
         revision = tx.emit(
             "pod.logs_read",
             subject_kind="pod",
@@ -114,7 +131,7 @@ def ask(
     return db.grouped(work, now_s)
 
 
-def _check(connection: Connection, pod: PodView, wanted: Wanted, now_s: float) -> None:
+def _check(connection: Connection, pod: PodView, wanted: Wanted) -> None:
     columns = (nodes.c.has_agent, nodes.c.health)
     row = connection.execute(sa.select(*columns).where(nodes.c.name == pod.node)).one_or_none()
     if row is None or not row.has_agent:
@@ -127,10 +144,30 @@ def _check(connection: Connection, pod: PodView, wanted: Wanted, now_s: float) -
             "attempt",
             f"attempt {wanted.attempt} is yet to come; the pod is in attempt {pod.attempt}",
         )
-    is_open = log_requests.c.answered_at.is_(None) & (log_requests.c.asked_at >= now_s - KEPT_S)
-    waiting = sa.select(log_requests.c.node).where(is_open)
+
+
+def _left(connection: Connection, pod: PodView, wanted: Wanted, now_s: float) -> LogRequest | None:
+    """The same question of somebody who has left, taken over; None if there is none."""
+    table = log_requests.c
+    same = (table.pod_uid == pod.uid) & (table.attempt == (wanted.attempt or pod.attempt))
+    same &= (table.process == wanted.process) & (table.stream == wanted.stream)
+    same &= (table.tail_bytes == wanted.tail_bytes) & (table.asked_at < now_s - WAITED_S)
+    is_fresh = table.content.is_not(None) & (table.answered_at >= now_s - FRESH_S)
+    query = sa.select(log_requests).where(same, is_fresh | table.answered_at.is_(None))
+    row = connection.execute(query.order_by(table.id).limit(1)).one_or_none()
+    if row is None:
+        return None
+    mine = (table.id == row.id) & (table.asked_at == row.asked_at)
+    done = connection.execute(sa.update(log_requests).where(mine).values(asked_at=now_s))
+    return _request(row) if done.rowcount else None
+
+
+def _check_room(connection: Connection, node: str, now_s: float) -> None:
+    table = log_requests.c
+    is_open = table.answered_at.is_(None) | table.content.is_not(None)
+    waiting = sa.select(table.node).where(is_open, table.asked_at >= now_s - KEPT_S)
     of_all = list(connection.execute(waiting).scalars())
-    if of_all.count(pod.node) >= OPEN_MAX or len(of_all) >= OPEN_MAX_ALL:
+    if of_all.count(node) >= OPEN_MAX or len(of_all) >= OPEN_MAX_ALL:
         raise Conflict("node", f"{len(of_all)} readers wait for logs already; try again soon")
 
 
@@ -170,12 +207,17 @@ def answer_of(db: Database, id: int) -> LogAnswer | None:
     return None if row.answered_at is None else LogAnswer(bytes(row.content), row.problem)
 
 
-def forget(db: Database, id: int) -> None:
-    """Take a request back, or let go of its answer; that somebody asked is known for a while."""
-    values = {
-        "answered_at": sa.func.coalesce(log_requests.c.answered_at, log_requests.c.asked_at),
-        "content": None,
-    }
+def forget(db: Database, id: int, now_s: float) -> None:
+    """Let go of an answer; that somebody read is known for a while."""
+    _update(db, id, {"asked_at": now_s, "content": None})
+
+
+def leave(db: Database, id: int, now_s: float) -> None:
+    """Wait no more; whoever asks the same soon has what comes."""
+    _update(db, id, {"asked_at": now_s - (KEPT_S - LEFT_S)})
+
+
+def _update(db: Database, id: int, values: dict[str, object]) -> None:
     with db.write_quietly() as connection:
         mine = log_requests.c.id == id
         connection.execute(sa.update(log_requests).where(mine).values(**values))
@@ -186,9 +228,11 @@ def _request(row: AnyRow) -> LogRequest:
 
 
 def is_read(node: ColumnElement[str], since_s: ColumnElement[float]) -> Exists:
-    """Whether somebody has asked for a log of a node since then."""
-    asked = (log_requests.c.node == node) & (log_requests.c.asked_at >= since_s)
-    return sa.exists().where(asked)
+    """Whether somebody has asked for a log of a node since then, or left and may ask again."""
+    asked = log_requests.c.asked_at >= since_s
+    is_kept = log_requests.c.asked_at >= since_s - (KEPT_S - READING_S)
+    is_left = log_requests.c.answered_at.is_(None) & is_kept
+    return sa.exists().where(log_requests.c.node == node, asked | is_left)
 
 
 _OPEN = (

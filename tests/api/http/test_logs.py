@@ -8,6 +8,7 @@ import httpx2
 import pytest
 
 from api.clock import ManualClock
+from api.http.logs import WAIT_S
 from tests.api.http.yard import Json, Yard
 from tests.client.waiting import until
 
@@ -82,10 +83,82 @@ def test_what_the_agent_has_no_log_of_is_refused_with_its_words(
 
 def test_agent_that_does_not_answer_is_waited_for_in_vain(bound: Yard) -> None:
     refused = bound.refused(409, "GET", f"{PATH}?wait_s=0.1")
-    assert "has not answered within 0.1 s" in refused["node"]
-    assert wanted(bound) == []
+    assert "has not answered within 0.1 s; ask again" in refused["node"]
     late = {"content": "", "problem": ""}
     bound.refused(404, "POST", "/v1/nodes/a1/logs/1", late)
+
+
+def test_nobody_waits_longer_than_some_seconds_who_does_not_say_so() -> None:
+    assert WAIT_S < 5.0
+
+
+def leave(yard: Yard, query: str = "") -> None:
+    """Ask, and do not wait for the answer."""
+    yard.refused(409, "GET", f"{PATH}?wait_s=0.01{query}")
+
+
+def test_who_asks_the_same_again_has_what_the_agent_sent_meanwhile(bound: Yard) -> None:
+    leave(bound)
+    (log,) = wanted(bound)
+    send(bound, log, b"step 1\n")
+    assert bound.ok("GET", f"{PATH}?wait_s=0.01")["text"] == "step 1\n"
+    leave(bound)
+    (other,) = wanted(bound)
+    assert other["id"] != log["id"]
+
+
+def test_who_asks_the_same_again_goes_on_waiting_for_the_same(bound: Yard) -> None:
+    leave(bound)
+    (log,) = wanted(bound)
+    for _ in range(3):
+        leave(bound)
+    assert wanted(bound) == [log]
+
+
+def test_another_question_is_another_request(bound: Yard) -> None:
+    leave(bound)
+    for query in ("&process=1", "&stream=err", "&tail_bytes=5"):
+        leave(bound, query)
+    assert len(wanted(bound)) == 4
+
+
+def test_two_that_wait_for_the_same_have_an_answer_each(
+    bound: Yard, readers: ThreadPoolExecutor
+) -> None:
+    both = [readers.submit(bound.call, "GET", f"{PATH}?wait_s=30") for _ in range(2)]
+    until(lambda: len(wanted(bound)) == 2)
+    for log in wanted(bound):
+        send(bound, log, b"step 1\n")
+    assert [reading.result().status_code for reading in both] == [200, 200]
+
+
+def test_what_was_asked_and_left_is_forgotten_soon(bound: Yard) -> None:
+    assert isinstance(bound.clock, ManualClock)
+    leave(bound)
+    bound.clock.advance(14.0)
+    assert len(wanted(bound)) == 1
+    bound.clock.advance(2.0)
+    assert wanted(bound) == []
+
+
+def test_answer_that_has_lain_there_is_not_given_as_news(bound: Yard) -> None:
+    assert isinstance(bound.clock, ManualClock)
+    leave(bound)
+    (log,) = wanted(bound)
+    send(bound, log, b"step 1\n")
+    bound.clock.advance(6.0)
+    leave(bound)
+    assert len(wanted(bound)) == 1
+
+
+def test_questions_that_were_left_do_not_keep_others_out_for_long(bound: Yard) -> None:
+    assert isinstance(bound.clock, ManualClock)
+    for number in range(32):
+        leave(bound, f"&process={number}")
+    refused = bound.refused(409, "GET", f"{PATH}?wait_s=0.01&process=32")
+    assert "readers wait for logs already" in refused["node"]
+    bound.clock.advance(16.0)
+    leave(bound, "&process=32")
 
 
 def test_pod_on_a_node_without_an_agent_has_no_log(yard: Yard) -> None:

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from api.k8s import pod_actions
 from tests.api.http.yard import Yard
 from tests.api.k8s.asking import (
     JOBS,
@@ -303,6 +304,25 @@ def wishes(yard: Yard, node: str) -> list[Obj]:
     found = yard.ok("POST", f"/v1/nodes/{node}/heartbeat", BEAT)["logs"]
     assert isinstance(found, list)
     return found
+
+
+def test_log_that_is_not_there_yet_is_to_be_asked_for_again(
+    served: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """kubectl does so by itself, after the time it is told."""
+    assert pod_actions.LOG_WAIT_S < 5.0
+    monkeypatch.setattr(pod_actions, "LOG_WAIT_S", 0.1)
+    ok(served, "POST", PODS, pod("talks"))
+    served.cycle()
+    node = ok(served, "GET", f"{PODS}/talks")["spec"]["nodeName"]
+    wishes(served, node)
+    told = send(served, "GET", f"{PODS}/talks/log")
+    assert (told.status_code, told.headers["Retry-After"]) == (429, "1")
+    assert "has not answered within 0.1 s; ask again" in told.json()["message"]
+    (wish,) = wishes(served, node)
+    content = base64.b64encode(b"one\n").decode()
+    served.ok("POST", f"/v1/nodes/{node}/logs/{wish['id']}", {"content": content})
+    assert send(served, "GET", f"{PODS}/talks/log").text == "one\n"
 
 
 def test_log_of_a_pod_is_what_its_agent_sends(any_yard: Yard) -> None:
