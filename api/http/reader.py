@@ -37,6 +37,11 @@ class Reader:
         finally:
             self._lock.release()
 
+    def keep_up(self) -> None:
+        """Follow what changed, so that the next question has less to take in; not the first."""
+        if self._world is not None:
+            self.ask_if_free(_nothing)
+
     def _answer(self, question: Callable[[World], T]) -> T:
         world = self._current()
         # Whatever stops a question half-way may leave edits behind: better a new copy then.
@@ -50,3 +55,7 @@ class Reader:
             return load_world(self._database)
         follow(self._database, self._world)
         return self._world
+
+
+def _nothing(_world: World) -> None:
+    """No question."""

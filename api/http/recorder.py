@@ -24,6 +24,8 @@ from scheduler.model.lifecycle import JobState
 log = get_logger(__name__)
 
 FIRST_S, SAMPLE_S = 2.0, 15.0
+KEEP_UP_S = 1.0
+"""Between samples what happened is read so often, a little at a time: requests wait for less."""
 
 AUDIT_S = 600.0
 """Between two audits: one adds up all live pods, in a second or so for 10,000 nodes."""
@@ -73,7 +75,7 @@ class Recorder:
 
     def _run(self) -> None:
         wait_s = FIRST_S
-        while not self._stopping.wait(wait_s):
+        while not self._rests(wait_s):
             wait_s = SAMPLE_S
             runner = self._service.runner
             if runner is None or not runner.is_leading:
@@ -85,6 +87,18 @@ class Recorder:
                 self._audit_at_times()
             except Exception:  # an edge: figures that are missing for a while do no harm
                 log.exception("sample_failed")
+
+    def _rests(self, wait_s: float) -> bool:
+        """Until the next sample, which has little to take in then; whether there is none."""
+        until_s = time.monotonic() + wait_s
+        while (left_s := until_s - time.monotonic()) > 0:
+            if self._stopping.wait(min(KEEP_UP_S, left_s)):
+                return True
+            try:
+                self._service.reader.keep_up()
+            except Exception:  # an edge: whoever asks next meets the trouble
+                log.debug("not_kept_up", exc_info=True)
+        return False
 
     def sample(self, *, looks: bool = True) -> None:
         """Take one sample now.

@@ -1,18 +1,22 @@
 """The ledger made anew from the pods, and compared with the one that triggers keep."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import sqlalchemy as sa
-from sqlalchemy import Connection
+from sqlalchemy import Column, Connection
 
 from api.store.claims_audit import audit_claims
 from api.store.engine import Database, read_revision
 from api.store.promised import Promised, audit_promised
+from api.store.rows import AnySelect
 from api.store.standing_audit import audit_standings
 from api.store.tables import jobs, node_usage, pods
 from api.store.triggers import audit_triggers
 from api.store.wrong import Parts, Wrong, WrongKind, parts_of
 from scheduler.model.lifecycle import LIVE_POD, PodState
+
+_LIVE = pods.c.state.in_(sorted(LIVE_POD))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +131,9 @@ def _add_up(connection: Connection) -> tuple[dict[str, _Sum], dict[str, _Sum], l
     doubles: list[Wrong] = []
     columns = (pods.c.uid, pods.c.job_uid, pods.c.node, pods.c.gpu_mask, pods.c.state)
     amounts = (pods.c.cpu_milli, pods.c.memory_mib)
-    live = pods.c.state.in_(sorted(LIVE_POD))
     # Who came first holds them: of two pods with the same GPUs the later row is the one to go.
     order = (pods.c.node, pods.c.revision, pods.c.uid)
-    query = sa.select(*columns, *amounts).where(live).order_by(*order)
+    query = sa.select(*columns, *amounts).where(_LIVE).order_by(*order)
     for uid, job, node, mask, state, cpu, memory in connection.execute(query):
         here, his = by_node.setdefault(node, _Sum()), by_job.setdefault(job, _Sum())
         if here.mask & mask:
@@ -150,7 +153,9 @@ def _add_up(connection: Connection) -> tuple[dict[str, _Sum], dict[str, _Sum], l
 
 def _of_nodes(connection: Connection, sums: dict[str, _Sum]) -> list[Difference]:
     names = ("gpu_mask_used", "cpu_milli_used", "memory_mib_used", "pods")
-    query = sa.select(node_usage.c.node, *(node_usage.c[name] for name in names))
+    query = _those_that_count(
+        node_usage.c.node, [node_usage.c[name] for name in names], pods.c.node
+    )
     found: list[Difference] = []
     left = dict(sums)
     for node, *numbers in connection.execute(query.order_by(node_usage.c.node)):
@@ -163,12 +168,24 @@ def _of_nodes(connection: Connection, sums: dict[str, _Sum]) -> list[Difference]
 
 def _of_jobs(connection: Connection, sums: dict[str, _Sum]) -> list[Difference]:
     names = ("pods_live", "pods_running", "gpus_held")
-    query = sa.select(jobs.c.uid, *(jobs.c[name] for name in names))
+    query = _those_that_count(jobs.c.uid, [jobs.c[name] for name in names], pods.c.job_uid)
     found: list[Difference] = []
     for job, *numbers in connection.execute(query.order_by(jobs.c.age)):
         total = sums.get(job, _Sum())
         found += _compare("job", job, names, numbers, (total.pods, total.running, total.gpus))
     return found
+
+
+def _those_that_count(
+    key: Column[str], columns: Sequence[Column[int]], of_pods: Column[str]
+) -> AnySelect:
+    """Rows that say that they hold something, or that live pods are of; of all others both say 0.
+
+    A hundred thousand jobs that wait are none of these.
+    """
+    with_pods = sa.select(of_pods).where(_LIVE)
+    holds = sa.or_(*(column != 0 for column in columns))
+    return sa.select(key, *columns).where(holds | key.in_(with_pods))
 
 
 def _compare(

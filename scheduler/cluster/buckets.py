@@ -23,14 +23,30 @@ class Buckets:
         self.counts: list[int] = []
         self._chunks: dict[int, int] = {}
         self._sizes: dict[int, int] = {}
-        for index, count in enumerate(counts):
-            self._put(index, count)
+        for chunk, first in enumerate(range(0, len(counts), 1 << CHUNK_BITS)):
+            self._put_all(chunk, counts[first : first + (1 << CHUNK_BITS)])
 
-    def _put(self, index: int, count: int) -> None:
+    def _put_all(self, chunk: int, counts: list[int]) -> None:
+        """Take in the counts of all domains of a chunk."""
+        masks: dict[int, int] = {}
+        bit = 1
+        for count in counts:
+            masks[count] = masks.get(count, 0) | bit
+            bit <<= 1
+        for count, mask in masks.items():
+            self._know(count)
+            self.masks[count][chunk] = mask
+            self._chunks[count] |= 1 << chunk
+            self._sizes[count] += mask.bit_count()
+
+    def _know(self, count: int) -> None:
         if count not in self.masks:
             self.masks[count] = {}
             self._chunks[count] = self._sizes[count] = 0
             insort(self.counts, count)
+
+    def _put(self, index: int, count: int) -> None:
+        self._know(count)
         chunk = index >> CHUNK_BITS
         masks = self.masks[count]
         masks[chunk] = masks.get(chunk, 0) | 1 << (index & _IN_CHUNK)

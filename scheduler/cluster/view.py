@@ -6,6 +6,7 @@ A decision reads only these counts; nodes and GPUs are looked at once a place is
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from scheduler.cluster.buckets import Buckets
 from scheduler.cluster.floors import Floors, Units
@@ -102,13 +103,13 @@ class View:
 
     def _fill(self) -> None:
         table = self.table
-        self.slots = [self._slots_of(node) for node in range(self.topology.node_count)]
+        self.slots = [0] * self.topology.node_count
+        for node, slots in self._slots_of_all([n for n, ok in enumerate(self.eligible) if ok]):
+            self.slots[node] = slots
         for group in range(len(self.topology.power)):
             for node, slots in self._powered(group):
                 self.slots[node] = slots
-        running = [0]
-        for slots in self.slots:
-            running.append(running[-1] + slots)
+        running = list(accumulate(self.slots, initial=0))
         self.counts: list[list[int]] = [
             [running[hi] - running[lo] for lo, hi in zip(level.node_lo, level.node_hi, strict=True)]
             for level in self.topology.levels[:-1]
@@ -203,12 +204,14 @@ class View:
     def _slots_of_all(self, nodes: list[int]) -> list[tuple[int, int]]:
         """(node, slots) of eligible nodes."""
         table, shape, gpus = self.table, self.shape, self.shape.gpus
-        is_plain = shape.single and gpus and not shape.mask and shape.resources.is_zero()
+        is_plain = gpus and not shape.mask and shape.resources.is_zero()
         if not is_plain or self.barred or shape.exclusive or table.exclusive or shape.large:
             return [(node, self._slots_of(node)) for node in nodes]
         # Most gangs ask for GPUs alone; a call for each node would take most of the time.
         free, aside = table.free, table.aside
-        return [(n, int(free[n].bit_count() >= gpus and aside[n] is None)) for n in nodes]
+        if shape.single:
+            return [(n, int(free[n].bit_count() >= gpus and aside[n] is None)) for n in nodes]
+        return [(n, free[n].bit_count() // gpus if aside[n] is None else 0) for n in nodes]
 
     def _update(self, found: list[tuple[int, int]]) -> None:
         """Take account of nodes whose slots may have changed, each at most once."""
