@@ -8,6 +8,7 @@ age; the counts go to the metrics.
 import threading
 import time
 
+from api.http.largest import largest_of
 from api.http.polling import overview
 from api.http.quality import Quality
 from api.http.service import Service
@@ -24,6 +25,9 @@ from scheduler.model.lifecycle import JobState
 log = get_logger(__name__)
 
 FIRST_S, SAMPLE_S = 2.0, 15.0
+GIVE_WAY_S = 0.2
+"""Between parts of a sample of a large cluster: requests that waited meanwhile are answered."""
+
 KEEP_UP_S = 1.0
 """Between samples what happened is read so often, a little at a time: requests wait for less."""
 
@@ -84,6 +88,7 @@ class Recorder:
                 continue
             try:
                 self.sample(looks=time.monotonic() >= self._look_at)
+                self._give_way()
                 self._audit_at_times()
             except Exception:  # an edge: figures that are missing for a while do no harm
                 log.exception("sample_failed")
@@ -109,7 +114,10 @@ class Recorder:
         service = self._service
         if looks:
             self._look()
+        largest_of(service)  # of what an overview has this takes longest, above all the first time
+        self._give_way()
         found = overview(service)
+        self._give_way()
         figures = _figures(found) | self._happened()
         oldest_s, now_s = oldest_waiting(service.database), service.clock.now_s()
         figures["oldest_wait_s"] = 0.0 if oldest_s is None else max(0.0, now_s - oldest_s)
@@ -122,6 +130,10 @@ class Recorder:
             self.quality.known,
         )
         note(service.database, figures, now_s=now_s)
+
+    def _give_way(self) -> None:
+        if self._thread is not None:
+            self._stopping.wait(GIVE_WAY_S)
 
     def _look(self) -> None:
         worked_s = self.quality.look(self._service, self._stopping.wait)

@@ -3,7 +3,7 @@
 import gc
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -259,9 +259,8 @@ class Runner:
         if is_told and has_settled(world, before):
             return world, self._known.policy, True
         map_before = world.topology
-        policy = follow_with_policy(self._database, world)
-        if world.topology is not map_before and self._thread is not None:
-            gc.freeze()  # a map is there to stay, and is no part of what is looked through
+        with self._uncollected(lambda: world.topology is not map_before):
+            policy = follow_with_policy(self._database, world)
         has_news = is_told or policy is not None or backlog is not None
         if backlog is not None and policy is None:
             # Only when nothing else is to be done.
@@ -271,8 +270,8 @@ class Runner:
         return world, self._known.policy, has_news
 
     @contextmanager
-    def _uncollected(self) -> Iterator[None]:
-        """What is loaded here is there to stay.
+    def _uncollected(self, is_kept: Callable[[], bool] = lambda: True) -> Iterator[None]:
+        """What is loaded here is there to stay, as a map is.
 
         A collection that looked through all of it, while it comes or later in the middle of a
         decision, would take longer than most decisions do.
@@ -284,7 +283,8 @@ class Runner:
         try:
             yield
         finally:
-            gc.freeze()
+            if is_kept():
+                gc.freeze()
             gc.enable()
 
     def _cycle(self, world: World, policy: Policy) -> bool:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from api.clock import ManualClock
+from api.http.reader import Reader
 from api.http.recorder import Recorder
 from api.loop.runner import Runner
 from api.metrics import OTHER, QUEUES_MAX, Metrics
@@ -13,6 +14,7 @@ from api.store.decisions import DecisionLog
 from api.store.engine import Database
 from api.store.mending import mend
 from api.store.series import TIERS, note, read, tier_for
+from api.store.snapshot import follow
 from tests.api.http.contract import Contract
 from tests.api.http.yard import Yard
 from tests.api.loop.turns import settle
@@ -70,6 +72,23 @@ def test_regret_and_spread_of_gangs_are_measured(yard: Yard, recorder: Recorder)
     yard.report_all("succeeded", 0)
     recorder.sample()
     assert "podyard_gangs_measured 0.0" in yard.call("GET", "/metrics").text
+
+
+def test_copy_of_the_world_keeps_up_between_samples(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody is there to read it for before the first question."""
+    news: list[bool] = []
+    monkeypatch.setattr("api.http.reader.follow", lambda *of: news.append(follow(*of)))
+    yard.load()
+    reader = Reader(yard.database)
+    reader.keep_up()
+    reader.ask(lambda _world: None)
+    assert news == []
+    yard.submit("j", parallelism={"tp": 8})
+    reader.keep_up()
+    reader.ask(lambda _world: None)
+    assert news == [True, False]
 
 
 def test_others_have_their_turn_between_two_gangs(yard: Yard, recorder: Recorder) -> None:

@@ -31,6 +31,25 @@ def test_every_number_that_differs_is_found(database: Database) -> None:
     }
 
 
+def test_what_says_that_it_holds_nothing_though_it_has_pods_is_found(database: Database) -> None:
+    """Rows that say 0 are left out of the comparison, unless live pods are of them."""
+    load_cluster(database)
+    job = submit(database, make_spec("a", replicas=1))
+    waits = submit(database, make_spec("b", replicas=4))
+    bind(database, job, ["n001"], mask=0b11)
+    execute(database, "UPDATE node_usage SET gpu_mask_used = 0, pods = 0 WHERE node = 'n001'")
+    execute(database, "UPDATE jobs SET gpus_held = 0, pods_live = 0 WHERE name = 'a'")
+    execute(database, "UPDATE jobs SET pods_live = 2 WHERE name = 'b'")
+    found = {str(difference) for difference in audit_ledger(database).differences}
+    assert found == {
+        "node 'n001': gpu_mask_used is 0, pods say 3",
+        "node 'n001': pods is 0, pods say 1",
+        f"job '{job.uid}': pods_live is 0, pods say 1",
+        f"job '{job.uid}': gpus_held is 0, pods say 2",
+        f"job '{waits.uid}': pods_live is 2, pods say 0",
+    }
+
+
 def test_gpu_held_twice_is_found_where_the_triggers_were_off(database: Database) -> None:
     load_cluster(database)
     first, second = (submit(database, make_spec(name, replicas=1)) for name in "ab")
