@@ -196,15 +196,17 @@ def answer_of(db: Database, id: int) -> LogAnswer | None:
     """What came in answer to a request; None as long as nothing has.
 
     Raises:
-        NotFound: If the request is not kept any more.
+        NotFound: If the request is not kept any more, or somebody else has had its answer.
     """
     columns = (log_requests.c.answered_at, log_requests.c.content, log_requests.c.problem)
     with db.read() as connection:
         query = sa.select(*columns).where(log_requests.c.id == id)
         row = connection.execute(query).one_or_none()
-    if row is None:
+    if row is not None and row.answered_at is None:
+        return None
+    if row is None or row.content is None:
         raise NotFound("log request", str(id))
-    return None if row.answered_at is None else LogAnswer(bytes(row.content), row.problem)
+    return LogAnswer(bytes(row.content), row.problem)
 
 
 def forget(db: Database, id: int, now_s: float) -> None:

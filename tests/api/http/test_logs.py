@@ -9,6 +9,8 @@ import pytest
 
 from api.clock import ManualClock
 from api.http.logs import WAIT_S
+from api.store.errors import NotFound
+from api.store.log_requests import Wanted, answer, answer_of, ask, forget
 from tests.api.http.yard import Json, Yard
 from tests.client.waiting import until
 
@@ -130,6 +132,23 @@ def test_two_that_wait_for_the_same_have_an_answer_each(
     for log in wanted(bound):
         send(bound, log, b"step 1\n")
     assert [reading.result().status_code for reading in both] == [200, 200]
+
+
+def test_of_two_that_wait_for_one_answer_as_the_clock_was_set_ahead_one_asks_again(
+    bound: Yard,
+) -> None:
+    """Nobody seems to wait for the question any more, so another takes it over."""
+    database, now_s, wanted_of = bound.database, bound.clock.now_s(), Wanted(0, "out", 100)
+    first, _ = ask(database, "default", "job-0", wanted_of, now_s=now_s)
+    second, _ = ask(database, "default", "job-0", wanted_of, now_s=now_s + 100.0)
+    assert first.id == second.id
+    answer(database, "a1", first.id, b"step 1", "", now_s + 101.0)
+    found = answer_of(database, second.id)
+    assert found is not None
+    assert found.content == b"step 1"
+    forget(database, second.id, now_s + 101.0)
+    with pytest.raises(NotFound, match="log request"):
+        answer_of(database, first.id)
 
 
 def test_what_was_asked_and_left_is_forgotten_soon(bound: Yard) -> None:
