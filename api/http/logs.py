@@ -17,6 +17,7 @@ from api.http.service import Served, Service
 from api.schemas.log import TAIL_BYTES_MAX, LogBody, LogTaken, PodLog, StreamName
 from api.store.errors import Conflict
 from api.store.log_requests import (
+    ANSWER_S,
     LogAnswer,
     LogRequest,
     Wanted,
@@ -25,11 +26,10 @@ from api.store.log_requests import (
     ask,
     forget,
     leave,
+    not_yet,
 )
 
-WAIT_S, WAIT_S_MAX = 4.0, 60.0
-"""Agents speak less often than the first; who asks again goes on waiting for the same."""
-
+WAIT_S_MAX = 60.0
 LOOK_S = 0.2
 """Between looks whether the agent has answered."""
 
@@ -74,7 +74,7 @@ async def read_log(
     stream: Stream = "out",
     tail_bytes: TailBytes = TAIL_BYTES,
     attempt: Attempt = None,
-    wait_s: Wait = WAIT_S,
+    wait_s: Wait = ANSWER_S,
 ) -> Json:
     """What one process of a pod wrote last, from its agent; 409 where there is none that answers.
 
@@ -119,10 +119,7 @@ async def _wait(service: Service, request: LogRequest, wait_s: float) -> LogAnsw
         if found is not None:
             return found
         await asyncio.sleep(min(LOOK_S, left_s))
-    raise Conflict(
-        "node",
-        f"the agent of node '{request.node}' has not answered within {wait_s:g} s; ask again",
-    )
+    raise Conflict("node", not_yet(request, wait_s))
 
 
 @router.post(

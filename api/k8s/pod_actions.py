@@ -15,7 +15,17 @@ from api.k8s.pod_shape import JOB_KEY, KIND
 from api.store.engine import Transaction
 from api.store.job_changes import JobChange, change_in
 from api.store.job_rows import job_view, newest_job
-from api.store.log_requests import LogAnswer, LogRequest, Wanted, answer_of, ask, forget, leave
+from api.store.log_requests import (
+    ANSWER_S,
+    LogAnswer,
+    LogRequest,
+    Wanted,
+    answer_of,
+    ask,
+    forget,
+    leave,
+    not_yet,
+)
 from api.store.nodes import read_nodes
 from api.store.pods import report_pod
 from scheduler.model.lifecycle import JobState, PodState
@@ -28,9 +38,6 @@ REPORTS = {
 
 LOG_BYTES = 1024 * 1024
 """Of the end of a log, where a caller does not say how much."""
-
-LOG_WAIT_S = 4.0
-"""Agents speak less often; callers that are told to come back go on waiting for the same."""
 
 LOOK_S = 0.1
 LOGS_AT_ONCE = 8
@@ -106,15 +113,14 @@ def _fetched(call: Call, obj: Obj, wanted: Wanted) -> str:
 
 
 def _awaited(call: Call, asked: LogRequest) -> LogAnswer:
-    until_s = time.monotonic() + LOG_WAIT_S
+    until_s = time.monotonic() + ANSWER_S
     pause = threading.Event()
     while time.monotonic() < until_s:
         found = answer_of(call.parts.database, asked.id)
         if found is not None:
             return found
         pause.wait(LOOK_S)
-    why = f"the agent of node '{asked.node}' has not answered within {LOG_WAIT_S:g} s; ask again"
-    raise StatusError(429, why, retry_after_s=1)
+    raise StatusError(429, not_yet(asked, ANSWER_S), retry_after_s=1)
 
 
 def bind(call: Call, old: Obj, body: Obj) -> Obj:

@@ -22,6 +22,10 @@ from scheduler.model.node import Health
 OPEN_MAX, OPEN_MAX_ALL = 32, 200
 """Of one node, and of all; there is more to do than to read logs."""
 
+ANSWER_S = 4.0
+"""How long who asks waits for the answer, unless told otherwise. Agents speak less often: who asks
+again goes on waiting for the same."""
+
 KEPT_S = 120.0
 """How long a request is kept that nobody takes back; who waits has given up long before."""
 
@@ -207,6 +211,11 @@ def answer_of(db: Database, id: int) -> LogAnswer | None:
     if row is None or row.content is None:
         raise NotFound("log request", str(id))
     return LogAnswer(bytes(row.content), row.problem)
+
+
+def not_yet(request: LogRequest, waited_s: float) -> str:
+    """What whoever waited in vain is told."""
+    return f"the agent of node '{request.node}' has not answered within {waited_s:g} s; ask again"
 
 
 def forget(db: Database, id: int, now_s: float) -> None:

@@ -297,14 +297,19 @@ def test_pod_on_what_another_gang_is_to_have_is_caught(database: Database, runne
     assert "9" in caught(database)
 
 
-def test_who_can_be_made_to_leave_at_once_may_borrow_a_spare(
-    database: Database, runner: Runner
-) -> None:
+def borrow_a_spare(database: Database, runner: Runner) -> None:
+    """One gang on the node that is kept spare for another."""
     submit(database, make_spec("keeps", replicas=3, spares=1))
     settle(runner)
     submit(database, make_spec("borrows", replicas=1))
     settle(runner)
     assert states_of(database) == {"keeps": "bound", "borrows": "bound"}
+
+
+def test_who_can_be_made_to_leave_at_once_may_borrow_a_spare(
+    database: Database, runner: Runner
+) -> None:
+    borrow_a_spare(database, runner)
     assert broken_promises(database.url) == []
 
 
@@ -313,7 +318,7 @@ def test_who_can_be_made_to_leave_at_once_may_borrow_a_spare(
 def test_who_cannot_leave_at_once_on_a_spare_is_caught(
     database: Database, runner: Runner, of: dict[str, object]
 ) -> None:
-    test_who_can_be_made_to_leave_at_once_may_borrow_a_spare(database, runner)
+    borrow_a_spare(database, runner)
     with database.write_quietly() as connection:
         spec = sa.text("SELECT spec FROM jobs WHERE name = 'borrows'")
         body = json.loads(connection.execute(spec).scalar_one()) | of

@@ -8,9 +8,8 @@ import httpx2
 import pytest
 
 from api.clock import ManualClock
-from api.http.logs import WAIT_S
 from api.store.errors import NotFound
-from api.store.log_requests import Wanted, answer, answer_of, ask, forget
+from api.store.log_requests import ANSWER_S, Wanted, answer, answer_of, ask, forget
 from tests.api.http.yard import Json, Yard
 from tests.client.waiting import until
 
@@ -91,7 +90,7 @@ def test_agent_that_does_not_answer_is_waited_for_in_vain(bound: Yard) -> None:
 
 
 def test_nobody_waits_longer_than_some_seconds_who_does_not_say_so() -> None:
-    assert WAIT_S < 5.0
+    assert ANSWER_S < 5.0
 
 
 def leave(yard: Yard, query: str = "") -> None:

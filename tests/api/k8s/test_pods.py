@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from api.k8s import pod_actions
+from api.store.log_requests import ANSWER_S
 from tests.api.http.yard import Yard
 from tests.api.k8s.asking import (
     JOBS,
@@ -310,8 +311,8 @@ def test_log_that_is_not_there_yet_is_to_be_asked_for_again(
     served: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """kubectl does so by itself, after the time it is told."""
-    assert pod_actions.LOG_WAIT_S < 5.0
-    monkeypatch.setattr(pod_actions, "LOG_WAIT_S", 0.1)
+    assert ANSWER_S < 5.0
+    monkeypatch.setattr(pod_actions, "ANSWER_S", 0.1)
     ok(served, "POST", PODS, pod("talks"))
     served.cycle()
     node = ok(served, "GET", f"{PODS}/talks")["spec"]["nodeName"]
