@@ -48,6 +48,10 @@ followed, so that whoever takes over decides at once."""
 BACKOFF_S, BACKOFF_S_MAX = 0.1, 2.0
 """Pause after a failed turn, doubled each time: so late it is noticed that the database is back."""
 
+GIVE_WAY_S = 0.00005
+"""Pause after a commit: the shortest in which another thread takes the interpreter. Without it an
+answer waits for the next decision."""
+
 TRIM_EVERY_S = 30.0
 
 JOB_HISTORY_S = 30 * 86_400.0
@@ -306,6 +310,8 @@ class Runner:
                 span.set_attribute("revision", done.revision)
             if self._decisions is not None and entry is not None:
                 self._decisions.settle(entry)
+        if done.changed:
+            time.sleep(GIVE_WAY_S)  # who waited for this is answered first
         if done.deliveries and self._outbox is not None:
             self._outbox.wake()
         if not done.dropped:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from sqlalchemy import Connection
 
-from api.store.bulk import among, array_of, insert_rows
+from api.store.bulk import among, array_of
 from api.store.driver import ask
 from api.store.ending import End, Ended, end_jobs
 from api.store.engine import Database, Transaction
@@ -104,7 +104,7 @@ def _submit_all(
             results.append(_submit(tx, there, rows, submission))
         except (Conflict, NotFound, QueueFull, Moved) as error:
             results.append(error)
-    insert_rows(tx.connection, jobs, rows.jobs)
+    tx.put_last(jobs, rows.jobs)
     remember(tx.connection, rows.keys)
     told_bytes = sum(len(str(row["spec"])) + len(str(row["body"])) for row in rows.jobs)
     tx.tell(partial(tell_new_jobs, rows.jobs, rows.specs), len(rows.jobs), told_bytes=told_bytes)

@@ -33,21 +33,34 @@ def insert_rows(connection: Connection, table: Table, rows: Sequence[Row]) -> No
         _send(connection, _insert_sql(table, columns), rows)
 
 
-def insert_rows_and(
-    connection: Connection, table: Table, rows: Sequence[Row], then: str, *values: object
+def insert_all_and(
+    connection: Connection,
+    inserts: Sequence[tuple[Table, Sequence[Row]]],
+    then: str,
+    *values: object,
 ) -> None:
-    """Insert rows and run one more statement, in one round trip where the database can.
+    """Insert rows of some tables and run one more statement, in one round trip where that is had.
 
     Args:
+        inserts: Tables with rows that all have the same columns; at least one row each.
         then: An UPDATE in the driver's own words, with its values in `values`.
     """
     if connection.dialect.name == "sqlite":
-        insert_rows(connection, table, rows)
+        for table, rows in inserts:
+            insert_rows(connection, table, rows)
         tell(connection, then.replace("%s", "?"), values)
         return
-    columns = tuple(rows[0])
-    sql = f"WITH inserted AS ({_insert_sql(table, columns)}) {then}"
-    tell(connection, sql, (*_by_column(rows), *values))
+    parts: list[str] = []
+    given: list[object] = []
+    for number, (table, rows) in enumerate(inserts):
+        columns = tuple(rows[0])
+        if len(rows) == 1:
+            sql, of_these = _values_sql(table, columns, "%s"), tuple(rows[0].values())
+        else:
+            sql, of_these = _insert_sql(table, columns), _by_column(rows)
+        parts.append(f"part_{number} AS ({sql})")
+        given.extend(of_these)
+    tell(connection, f"WITH {', '.join(parts)} {then}", (*given, *values))
 
 
 def upsert_rows(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
@@ -85,10 +98,12 @@ def update_rows(connection: Connection, table: Table, key: str, rows: Sequence[R
     if not rows:
         return
     columns = tuple(rows[0])
-    if connection.dialect.name == "sqlite":
-        settings = ", ".join(f"{c} = ?" for c in columns if c != key)
+    is_lite = connection.dialect.name == "sqlite"
+    if is_lite or len(rows) == 1:
+        settings = ", ".join(f"{c} = {'?' if is_lite else '%s'}" for c in columns if c != key)
+        mark = "?" if is_lite else "%s"
         values = [(*(row[c] for c in columns if c != key), row[key]) for row in rows]
-        tell_each(connection, f"UPDATE {table.name} SET {settings} WHERE {key} = ?", values)
+        tell_each(connection, f"UPDATE {table.name} SET {settings} WHERE {key} = {mark}", values)
     else:
         _send(connection, _update_sql(table, key, columns), rows)
 

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from api.schemas.spec import dump_eviction, dump_rules, dump_verdict
-from api.store.bulk import among, update_rows, upsert_rows
+from api.store.bulk import among, insert_rows, update_rows, upsert_rows
 from api.store.claims import claim_row, put_claims
 from api.store.decisions import Entry
 from api.store.driver import ask
@@ -319,7 +319,9 @@ def _write(tx: Transaction, kept: Kept, rows: _Rows) -> None:
     update_rows(connection, pods, "uid", rows.pod_moves)
     _release(connection, kept, rows)
     _write_claims(connection, kept, rows)
-    upsert_rows(connection, pods, rows.pods)
+    # Those of a first attempt are not there yet; an insert alone fires half of the triggers.
+    insert_rows(connection, pods, [row for row in rows.pods if row["attempt"] == 1])
+    upsert_rows(connection, pods, [row for row in rows.pods if row["attempt"] != 1])
     update_rows(connection, jobs, "uid", rows.jobs)
     end_requests(tx, rows.requests_over)
     put_deliveries(connection, rows.deliveries)

@@ -17,7 +17,6 @@ import sqlalchemy as sa
 from api.log import get_logger
 from api.pace import Pace
 from api.schemas.decision import dump_facts, dump_plan, load_facts, load_plan
-from api.store.bulk import insert_rows
 from api.store.engine import Database, Transaction
 from api.store.journal import Frozen, JournalWorld
 from api.store.jsontext import dump_json, load_dict, load_list
@@ -70,7 +69,7 @@ class Entry:
             "dropped": dump_json(sorted(dropped)),
             "content": self.content,
         }
-        insert_rows(tx.connection, decisions, [row])
+        tx.put_last(decisions, [row])
         self.is_written = True
 
 

@@ -77,8 +77,10 @@ def run_all(group: Group, transaction: Transaction) -> None:
         tickets = list(alike)
         if many is None:
             for ticket in tickets:
+                transaction.catch_up()
                 ticket.run(transaction)
             continue
+        transaction.catch_up()
         transaction.now_s = tickets[0].now_s
         outcomes = many(transaction, [ticket.item for ticket in tickets])
         for ticket, outcome in zip(tickets, outcomes, strict=True):
