@@ -36,10 +36,15 @@ NO_PLACE = frozenset({JobState.PENDING, JobState.RESERVED, JobState.SUSPENDED})
 
 @dataclass(slots=True)
 class _Rows:
-    """What is to be written, gathered job by job."""
+    """What is to be written, gathered job by job.
+
+    Attributes:
+        first: Uids of pods that are not there yet, as their job never had an attempt.
+    """
 
     jobs: list[dict[str, object]] = field(default_factory=list)
     pods: list[dict[str, object]] = field(default_factory=list)
+    first: set[str] = field(default_factory=set)
     pod_moves: list[dict[str, object]] = field(default_factory=list)
     claims: list[dict[str, object]] = field(default_factory=list)
     claims_gone: list[dict[str, object]] = field(default_factory=list)
@@ -133,6 +138,8 @@ def _gather_job(tx: Transaction, rows: _Rows, part: Part, row: AnyRow, kept: Kep
         rows.jobs.append(new)
         if kind:
             rows.told.jobs.append({**old, **new, **_counts(row, part, kept.now)})
+    if old["attempt"] == 0:
+        rows.first |= {pod.uid for pod in part.pods if pod.uid not in kept.now}
     rows.pods += [pod_row(row, pod, revision=revision, now_s=tx.now_s) for pod in part.pods]
     rows.told.pod_moves.extend((uid, m.uid, m.state, m.exit_code) for m in pod_moves)
     rows.pod_moves += [
@@ -319,9 +326,9 @@ def _write(tx: Transaction, kept: Kept, rows: _Rows) -> None:
     update_rows(connection, pods, "uid", rows.pod_moves)
     _release(connection, kept, rows)
     _write_claims(connection, kept, rows)
-    # Those of a first attempt are not there yet; an insert alone fires half of the triggers.
-    insert_rows(connection, pods, [row for row in rows.pods if row["attempt"] == 1])
-    upsert_rows(connection, pods, [row for row in rows.pods if row["attempt"] != 1])
+    # A plain insert fires half of the triggers.
+    insert_rows(connection, pods, [row for row in rows.pods if row["uid"] in rows.first])
+    upsert_rows(connection, pods, [row for row in rows.pods if row["uid"] not in rows.first])
     update_rows(connection, jobs, "uid", rows.jobs)
     end_requests(tx, rows.requests_over)
     put_deliveries(connection, rows.deliveries)

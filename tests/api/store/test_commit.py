@@ -69,6 +69,31 @@ def test_binding_is_written_whole(database: Database) -> None:
     assert event.body["nodes"] == ["n001", "n003"]
 
 
+def test_pod_of_the_first_attempt_may_be_told_again(database: Database) -> None:
+    load_cluster(database)
+    job = submit(database, "a")
+    bind(database, job, ["n001", "n003"])
+    again = binding(database, job, ["n001", "n003"])
+    running = tuple(replace(pod, state=PodState.RUNNING) for pod in again.pods)
+    commit(database, Plan(now(database), job_moves=again.job_moves, pods=running), 0, NOW_S)
+    assert [pod.state for pod in pods_of(database, job.uid)] == [PodState.RUNNING] * 2
+    assert audit_ledger(database).is_clean
+
+
+def test_pod_that_is_older_than_the_attempts_of_its_job_starts_anew(database: Database) -> None:
+    """As `doctor --fix` may leave it, in a database that was restored."""
+    load_cluster(database)
+    job = submit(database, "a")
+    bind(database, job, ["n001", "n003"])
+    with database.write_quietly() as connection:
+        connection.execute(sa.text("UPDATE jobs SET attempt = 0, state = 'pending'"))
+    plan = binding(database, job, ["n003", "n002"])
+    again = tuple(replace(pod, attempt=2) for pod in plan.pods)
+    commit(database, replace(plan, pods=again), 0, NOW_S)
+    assert [pod.node for pod in pods_of(database, job.uid)] == ["n003", "n002"]
+    assert audit_ledger(database).is_clean
+
+
 def test_times_follow_the_states(database: Database) -> None:
     load_cluster(database)
     job = submit(database, "a")
