@@ -24,13 +24,12 @@ def insert_rows(connection: Connection, table: Table, rows: Sequence[Row]) -> No
     """Insert rows that all have the same columns."""
     if not rows:
         return
-    columns = tuple(rows[0])
-    is_lite = connection.dialect.name == "sqlite"
-    if is_lite or len(rows) == 1:
+    if connection.dialect.name == "sqlite":
+        columns = tuple(rows[0])
         values = [tuple(row[c] for c in columns) for row in rows]
-        tell_each(connection, _values_sql(table, columns, "?" if is_lite else "%s"), values)
+        tell_each(connection, _values_sql(table, columns, "?"), values)
     else:
-        _send(connection, _insert_sql(table, columns), rows)
+        tell(connection, *_insert(table, rows))
 
 
 def insert_all_and(
@@ -53,11 +52,7 @@ def insert_all_and(
     parts: list[str] = []
     given: list[object] = []
     for number, (table, rows) in enumerate(inserts):
-        columns = tuple(rows[0])
-        if len(rows) == 1:
-            sql, of_these = _values_sql(table, columns, "%s"), tuple(rows[0].values())
-        else:
-            sql, of_these = _insert_sql(table, columns), _by_column(rows)
+        sql, of_these = _insert(table, rows)
         parts.append(f"part_{number} AS ({sql})")
         given.extend(of_these)
     tell(connection, f"WITH {', '.join(parts)} {then}", (*given, *values))
@@ -100,8 +95,8 @@ def update_rows(connection: Connection, table: Table, key: str, rows: Sequence[R
     columns = tuple(rows[0])
     is_lite = connection.dialect.name == "sqlite"
     if is_lite or len(rows) == 1:
-        settings = ", ".join(f"{c} = {'?' if is_lite else '%s'}" for c in columns if c != key)
         mark = "?" if is_lite else "%s"
+        settings = ", ".join(f"{c} = {mark}" for c in columns if c != key)
         values = [(*(row[c] for c in columns if c != key), row[key]) for row in rows]
         tell_each(connection, f"UPDATE {table.name} SET {settings} WHERE {key} = {mark}", values)
     else:
@@ -136,6 +131,14 @@ def plain_sql(statement: sa.ClauseElement, dialect: sa.Dialect) -> str:
 
 def _send(connection: Connection, sql: str, rows: Sequence[Row]) -> None:
     tell(connection, sql, _by_column(rows))
+
+
+def _insert(table: Table, rows: Sequence[Row]) -> tuple[str, tuple[object, ...]]:
+    """PostgreSQL's statement and its values; a single row needs no arrays."""
+    columns = tuple(rows[0])
+    if len(rows) == 1:
+        return _values_sql(table, columns, "%s"), tuple(rows[0].values())
+    return _insert_sql(table, columns), _by_column(rows)
 
 
 def _by_column(rows: Sequence[Row]) -> tuple[object, ...]:
