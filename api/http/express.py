@@ -63,7 +63,7 @@ class Express:
         )
         caller = caller_in(scope)
         check(caller, Right.SUBMIT, namespace=read.namespace)
-        job, created = await run_in_threadpool(submit_one, self._service, caller, read, None)
+        job, created = await run_in_threadpool(submit_one, self._service, caller, read, None, wait)
         if wait is not None:
             job = await wait_for(self._service, job.uid, wait, timeout_s, job)
         return Json(shapes.job(job), 201 if created else 200)

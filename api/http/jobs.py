@@ -59,7 +59,7 @@ async def submit_job(
     check(caller, Right.SUBMIT, namespace=body.namespace)
     if dry_run:
         return Json(await run_in_threadpool(dry_run_of, service, caller, body))
-    job, created = await run_in_threadpool(submit_one, service, caller, body, key)
+    job, created = await run_in_threadpool(submit_one, service, caller, body, key, wait)
     if wait is not None:
         job = await wait_for(service, job.uid, wait, timeout_s, job)
     return Json(shapes.job(job), 201 if created else 200)

@@ -9,6 +9,7 @@ from fastapi import Header
 
 from api.auth import Caller
 from api.http.service import Service
+from api.http.waiting import WaitFor
 from api.schemas.job import JobBody
 from api.schemas.job_spec import ReadJob, read_job
 from api.store import jobs
@@ -30,9 +31,12 @@ IdempotencyHeader = Annotated[
 
 
 def submit_one(
-    service: Service, caller: Caller, body: JobBody, key: str | None
+    service: Service, caller: Caller, body: JobBody, key: str | None, wait: WaitFor | None
 ) -> tuple[JobView, bool]:
     """Admit a job and write it down; whether this call made it.
+
+    Args:
+        wait: What its submitter waits for afterwards.
 
     Raises:
         JobError, NeverFits: As the door says.
@@ -54,6 +58,7 @@ def submit_one(
                 now_s=service.clock.now_s(),
                 idempotency=None if key is None else idempotency_key(caller, read, key),
                 ground=read.ground if has_more else None,
+                is_awaited=wait is not None,
             )
         except Moved:
             # Another process changed the map, a queue or the policy a moment ago.

@@ -83,8 +83,9 @@ class JobWaiters:
         self._add(uid, waiting)
         try:
             # What happened since is looked for once the waiter is known, so that nothing is missed.
-            if known is None or not self._is_current(known):
-                waiting.has_news = True
+            waiting.has_news = known is None
+            if known is not None:
+                waiting.has_news, waiting.standing = self._since(known)
             job = known
             while True:
                 job = await self._job(waiting, job, look)
@@ -116,14 +117,15 @@ class JobWaiters:
                 return later
         return await run_in_threadpool(look)
 
-    def _is_current(self, known: JobView) -> bool:
-        """Whether nothing has happened to a job since, as far as memory tells."""
+    def _since(self, known: JobView) -> tuple[bool, Standing | None]:
+        """Whether something happened to a job since that memory cannot tell, and what it tells."""
         tail = self._database.tail
         pieces = tail.is_all_after(known.revision, self._database.notifier.known)
         if pieces is None:
-            return False
-        later = (uid for piece in pieces for uid in piece.uids_after(known.revision))
-        return all(uid != known.uid for uid in later)
+            return True, None
+        about = [piece for piece in pieces if known.uid in piece.uids_after(known.revision)]
+        standing = about[-1].jobs.get(known.uid) if about else None
+        return bool(about) and standing is None, standing
 
     def _wake_all(self) -> None:
         with self._lock:

@@ -3,9 +3,9 @@
 import gc
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 
 from api.clock import Clock
 from api.log import get_logger
@@ -14,12 +14,13 @@ from api.loop.outage import Outage
 from api.loop.outbox import Outbox
 from api.loop.pruner import Pruner
 from api.loop.silence import Silence
+from api.loop.stats import OUTCOMES, CycleStats
 from api.metrics import Metrics
-from api.store.commit import commit
+from api.store.commit import commit, write_plan
 from api.store.connect import process_name
 from api.store.decisions import DecisionLog, Entry
 from api.store.drains import end_quarantines
-from api.store.engine import Database
+from api.store.engine import Database, Settle, Transaction
 from api.store.errors import Deposed
 from api.store.fault_records import review_all_lemons
 from api.store.faults import forget_faults
@@ -29,10 +30,12 @@ from api.store.telling import follow_told
 from api.store.told_facts import has_settled
 from api.store.views import Committed
 from api.store.windows import end_windows
-from api.tracing import tracing
+from api.tracing import Span, tracing
 from scheduler.cluster.world import World
 from scheduler.cycle import run_cycle
+from scheduler.model.ids import JobId
 from scheduler.model.plan import Plan
+from scheduler.place.fits import Fit
 from scheduler.policy import Policy
 
 IDLE_S = 1.0
@@ -52,50 +55,21 @@ GIVE_WAY_S = 0.00005
 """Pause after a commit: the shortest in which another thread takes the interpreter. Without it an
 answer waits for the next decision."""
 
+ALONG_S = 0.005
+"""A decision that took longer is not made in a transaction of others: they would wait for it."""
+
+ALONG_BEHIND = 16
+"""Nor is one on more news than so many revisions."""
+
+ANSWER_S = 0.001
+"""So long the loop leaves the interpreter to who is answered what was decided in a transaction of
+others: there is nothing else to do."""
+
 TRIM_EVERY_S = 30.0
 
 JOB_HISTORY_S = 30 * 86_400.0
 
-OUTCOMES = {
-    "job.bound": "bound",
-    "job.pending": "pending",
-    "job.reserved": "reserved",
-    "job.evicting": "evicted",
-    "job.succeeded": "ended",
-    "job.failed": "ended",
-    "job.cancelled": "ended",
-}
-"""What the metrics call the events of a commit."""
-
 log = get_logger(__name__)
-
-
-@dataclass(slots=True)
-class CycleStats:
-    """What the runner did; plain numbers that metrics read.
-
-    Attributes:
-        cycles: Cycles run in this process.
-        failures: Turns that ended in an exception.
-        revision: Up to which the world has followed.
-        follow_s, decide_s, commit_s: Of the last cycle.
-        events: Written by commits, by kind, e.g. {"job.bound": 12}.
-        dropped: Jobs left out of plans because something newer touched them.
-    """
-
-    cycles: int = 0
-    failures: int = 0
-    revision: int = 0
-    follow_s: float = 0.0
-    decide_s: float = 0.0
-    commit_s: float = 0.0
-    events: dict[str, int] = field(default_factory=dict)
-    dropped: int = 0
-
-    def add(self, done: Committed) -> None:
-        self.dropped += len(done.dropped)
-        for kind, count in done.events.items():
-            self.events[kind] = self.events.get(kind, 0) + count
 
 
 class Runner:
@@ -141,6 +115,9 @@ class Runner:
         self._known: Snapshot | None = None
         self._woken = threading.Event()
         self._stopping = threading.Event()
+        # Held while the world is looked at or told of anything.
+        self._turning = threading.Lock()
+        self._decided_along = False
         self._thread: threading.Thread | None = None
         self._settled = False
         self._led_epoch: int | None = None
@@ -164,6 +141,7 @@ class Runner:
         self._stopping.clear()
         self._thread = threading.Thread(target=self._run, name="podyard-runner", daemon=True)
         self._thread.start()
+        self._database.decider = self.decide_along
         if self._outbox is not None:
             self._outbox.start(lambda: self.is_leading)
         self._pruner.start(lambda: self.is_leading)
@@ -171,6 +149,7 @@ class Runner:
     def stop(self, timeout_s: float = 5.0) -> None:
         """Finish the turn that runs, and let another process lead."""
         self._stopping.set()
+        self._database.decider = None
         if self._outbox is not None:
             self._outbox.stop(timeout_s)
         self._pruner.stop(timeout_s)
@@ -202,6 +181,10 @@ class Runner:
         Raises:
             Deposed: If another process leads by now.
         """
+        with self._turning:
+            return self._turn()
+
+    def _turn(self) -> bool:
         if not self._try_lead():
             self._stand_by()
             return False
@@ -295,34 +278,120 @@ class Runner:
         epoch = self._leader.epoch
         if epoch is None:
             return False
-        stats = self.stats
-        now_s, began = self._clock.now_s(), time.perf_counter()
+        now_s = self._clock.now_s()
+        plan = self._decide(world, policy, now_s)
+        decided = time.perf_counter()
+        time.sleep(0)  # requests go first: commit takes the interpreter again
+        done, entry = Committed(world.revision), None
+        if not plan.is_empty():
+            entry = self._entry(world, policy, plan, now_s, epoch)
+            with _commit_span(plan) as span:
+                done = commit(self._database, plan, epoch, now_s, entry)
+                span.set_attribute("revision", done.revision)
+        self._take_note(world, done, entry, time.perf_counter() - decided)
+        if done.changed:
+            time.sleep(GIVE_WAY_S)  # who waited for this is answered first
+        return done.changed
+
+    def _decide(self, world: World, policy: Policy, now_s: float) -> Plan:
+        began = time.perf_counter()
         with tracing.span("decide"):
             plan = run_cycle(world, policy, now_s)
         self._wake_at_s = None if plan.wake_at_s is None else max(plan.wake_at_s, now_s + SOON_S)
-        decided = time.perf_counter()
-        time.sleep(0)  # requests go first: commit takes the interpreter again
-        done = Committed(world.revision)
-        if not plan.is_empty():
-            entry = self._entry(world, policy, plan, now_s, epoch)
-            with tracing.span("commit", jobs=len(plan.job_moves), pods=len(plan.pods)) as span:
-                done = commit(self._database, plan, epoch, now_s, entry)
-                span.set_attribute("revision", done.revision)
-            if self._decisions is not None and entry is not None:
-                self._decisions.settle(entry)
-        if done.changed:
-            time.sleep(GIVE_WAY_S)  # who waited for this is answered first
+        self.stats.decide_s = time.perf_counter() - began
+        return plan
+
+    def _take_note(
+        self, world: World, done: Committed, entry: Entry | None, commit_s: float
+    ) -> None:
+        """What there is to do and to count once a decision is committed."""
+        if self._decisions is not None and entry is not None:
+            self._decisions.settle(entry)
         if done.deliveries and self._outbox is not None:
             self._outbox.wake()
         if not done.dropped:
             world.map_changed = False
-        stats.cycles += 1
-        stats.decide_s, stats.commit_s = decided - began, time.perf_counter() - decided
-        stats.add(done)
+        self.stats.cycles += 1
+        self.stats.commit_s = commit_s
+        self.stats.add(done)
         if done.changed:
             log.debug("committed", revision=done.revision, events=dict(done.events))
         self._count(done)
-        return done.changed
+
+    # -- in the transaction of others --------------------------------------------------------------
+
+    def decide_along(self, tx: Transaction) -> Settle | None:
+        """Decide on jobs in the very transaction that brings them, while nothing else goes on.
+
+        Who waits for a place then waits for one commit. What the transaction has written is known
+        to nobody else yet: if it is not committed, the world here is read anew.
+        """
+        if not self._turning.acquire(blocking=False):
+            return None  # the loop looks at something, and at what this brings next
+        settle: Settle | None = None
+        try:
+            settle = self._decide_along(tx)
+        except BaseException:
+            self._known = None
+            raise
+        finally:
+            if settle is None:
+                self._turning.release()
+        return settle
+
+    def _decide_along(self, tx: Transaction) -> Settle | None:
+        epoch, known = self._leader.epoch, self._known_at(tx.locked)
+        if epoch is None or known is None:
+            return None
+        piece, world = tx.split(), known.world
+        if piece is None or piece.tellings is None:
+            return None
+        if not all(telling(world) for telling in piece.tellings):
+            self._known = None
+            return None
+        world.revision = tx.revision
+        done, entry, began = Committed(tx.revision), None, time.perf_counter()
+        if all_fit(world, [uid for uid, _, _ in piece.subjects()]):
+            tx.now_s = now_s = self._clock.now_s()
+            plan = self._decide(world, known.policy, now_s)
+            began = time.perf_counter()
+            if not plan.is_empty():
+                entry = self._entry(world, known.policy, plan, now_s, epoch)
+                with _commit_span(plan):
+                    done = write_plan(tx, plan, epoch, entry)
+        else:
+            self._woken.set()  # it may take long to find out what is to be done
+        return partial(self._settle_along, world, done, entry, began)
+
+    def _known_at(self, revision: int) -> Snapshot | None:
+        """What is known, if that is all there is at a revision and deciding on it takes no time."""
+        known = self._known
+        is_busy = self.stats.decide_s > ALONG_S or self._led_epoch != self._leader.epoch
+        if known is None or known.backlog is not None or is_busy or not self._settled:
+            return None
+        world = known.world
+        if isinstance(world, JournalWorld) and world.is_remade:
+            return None
+        if 0 < revision - world.revision <= ALONG_BEHIND:
+            follow_told(self._database, world)
+        return known if world.revision == revision and not world.facts else None
+
+    def _settle_along(
+        self,
+        world: World,
+        done: Committed,
+        entry: Entry | None,
+        began: float,
+        is_committed: bool,  # noqa: FBT001 - whoever calls back has no names
+    ) -> None:
+        try:
+            if is_committed:
+                self._take_note(world, done, entry, time.perf_counter() - began)
+                self._decided_along = True
+            else:
+                self._known = None
+        finally:
+            self._turning.release()
 
     def _entry(
         self, world: World, policy: Policy, plan: Plan, now_s: float, epoch: int
@@ -356,10 +425,13 @@ class Runner:
                 failures = 0
                 if not wrote:
                     self._wait()
+                if self._decided_along:
+                    self._decided_along = False
+                    time.sleep(ANSWER_S)
             except Deposed as error:
                 log.warning("deposed", epoch=error.epoch, current=error.current)
                 self._leader.step_down()
-                self._known = None
+                self._forget()
             except Exception:  # an edge: the loop outlives whatever a turn runs into
                 log.exception("turn_failed", failures=failures + 1)
                 self.stats.failures += 1
@@ -368,13 +440,18 @@ class Runner:
                 failures += 1
                 self._settled = False
                 # Memory may be what is wrong; the database is the record.
-                self._known = None
+                self._forget()
                 self._stopping.wait(min(BACKOFF_S * 2 ** (failures - 1), BACKOFF_S_MAX))
 
+    def _forget(self) -> None:
+        with self._turning:
+            self._known = None
+
     def _wait(self) -> None:
-        if self._known is not None and self._known.backlog is not None:
+        known = self._known
+        if known is not None and known.backlog is not None:
             return  # there is more to read
-        if self._known is None or not self.is_leading:
+        if known is None or not self.is_leading:
             self._stopping.wait(CANDIDATE_S)
             return
         self._trim()
@@ -382,7 +459,7 @@ class Runner:
         if self._wake_at_s is not None:
             # A manual clock may stand still just before it: then this is a look from time to time.
             wait_s = min(max(self._wake_at_s - self._clock.now_s(), SOON_S), IDLE_S)
-        self._database.notifier.wait(self._known.world.revision, wait_s, self._woken.is_set)
+        self._database.notifier.wait(known.world.revision, wait_s, self._woken.is_set)
 
     def _trim(self) -> None:
         """End what is over, while there is nothing else to do."""
@@ -394,3 +471,13 @@ class Runner:
         end_quarantines(self._database, now_s=now_s)
         review_all_lemons(self._database, now_s=now_s)
         forget_faults(self._database, now_s=now_s)
+
+
+def all_fit(world: World, uids: Sequence[str]) -> bool:
+    """Whether each of some gangs fits by itself: then it will hardly be asked who must go."""
+    found = (world.jobs.get(JobId(uid)) for uid in uids)
+    return all(job is not None and Fit(world.trial, job.spec).now() for job in found)
+
+
+def _commit_span(plan: Plan) -> AbstractContextManager[Span]:
+    return tracing.span("commit", jobs=len(plan.job_moves), pods=len(plan.pods))

@@ -14,9 +14,10 @@ from api.store.driver import ask
 from api.store.engine import Database, Transaction
 from api.store.errors import Deposed, LedgerRefused
 from api.store.faults import set_apart_emptied
-from api.store.fresh import claimants_without_claim, drop_stale
+from api.store.fresh import claimants_without_claim, drop_stale, of_new_jobs
 from api.store.hook_events import no_longer_asked, rows_of
 from api.store.job_recovery import dump_recovery
+from api.store.job_rows import whole_row
 from api.store.jsontext import dump_json
 from api.store.outbox import end_requests, put_deliveries
 from api.store.parts import Kept, Part, PodNow, is_pool
@@ -75,23 +76,49 @@ def commit(
     """
     try:
         with db.write(now_s) as tx:
-            _check_epoch(tx.connection, epoch)
-            kept = drop_stale(tx.connection, plan)
-            _check_claimants(tx.connection, kept)
-            rows = _gather(tx, kept)
-            _write(tx, kept, rows)
-            _tell(tx, kept, rows)
-            if entry is not None and (tx.changed or rows.facts):
-                entry.write(tx, kept.dropped)
-            return Committed(
-                revision=tx.revision,
-                dropped=tuple(sorted(kept.dropped)),
-                changed=tx.changed or bool(rows.facts),
-                events=tx.counts(),
-                deliveries=len(rows.deliveries),
-            )
+            return write_plan(tx, plan, epoch, entry)
     except sa.exc.IntegrityError as error:
         raise LedgerRefused(str(error.orig).strip().splitlines()[0]) from error
+
+
+def write_plan(tx: Transaction, plan: Plan, epoch: int, entry: Entry | None = None) -> Committed:
+    """What `commit` does, in a transaction that may have brought the jobs it is about.
+
+    Raises:
+        Deposed, InvariantError, sqlalchemy.exc.IntegrityError: The transaction has to go.
+    """
+    before = tx.revision
+    _check_epoch(tx.connection, epoch)
+    kept = of_new_jobs(tx, plan)
+    are_new = kept is not None
+    if kept is None:
+        tx.catch_up()
+        kept = drop_stale(tx.connection, plan)
+        _check_claimants(tx.connection, kept)
+    rows = _gather(tx, kept)
+    if are_new:
+        _write_new(tx, rows)
+    _write(tx, kept, rows)
+    _tell(tx, kept, rows)
+    is_changed = tx.revision > before or bool(rows.facts)
+    if entry is not None and is_changed:
+        entry.write(tx, kept.dropped)
+    return Committed(
+        revision=tx.revision,
+        dropped=tuple(sorted(kept.dropped)),
+        changed=is_changed,
+        events=tx.counts(before),
+        deliveries=len(rows.deliveries),
+    )
+
+
+def _write_new(tx: Transaction, rows: _Rows) -> None:
+    """Jobs that this transaction brings: once, as the plan leaves them, ahead of their pods."""
+    after = {row["uid"]: row for row in rows.jobs}
+    whole = [whole_row(row) | after.get(row["uid"], {}) for row in tx.put_off(jobs)]
+    tx.put_off_instead(jobs, whole)
+    tx.catch_up()
+    rows.jobs = []
 
 
 def _check_epoch(connection: Connection, epoch: int) -> None:

@@ -9,7 +9,7 @@ threads share a transaction.
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from sqlalchemy import Connection, Engine
 
@@ -26,6 +26,13 @@ __all__ = ["Database", "Transaction", "open_engine", "read_revision", "sqlite_pa
 Result = TypeVar("Result")
 Item = TypeVar("Item")
 
+Settle: TypeAlias = Callable[[bool], None]
+"""To be called once a transaction has ended, with whether it was committed."""
+
+Decider: TypeAlias = Callable[[Transaction], Settle | None]
+"""Decides on what a transaction has written so far, and writes that into it; None if it is to be
+decided later. What it raises is its own trouble: all is written again without it."""
+
 
 class Database:
     """One database and what this process knows of its revision.
@@ -37,6 +44,7 @@ class Database:
         listener: Hears of commits of other processes, while it is started; None on SQLite.
         tail: The newest events, for all in this process who follow them.
         cache: Values derived from the database, kept by whoever derives them.
+        decider: Asked where somebody waits for what is decided; None where nobody decides.
     """
 
     def __init__(self, url: str, engine: Engine) -> None:
@@ -53,6 +61,7 @@ class Database:
             else Listener(self._alone, self.notifier, own_sessions(engine))
         )
         self.cache: dict[str, object] = {}
+        self.decider: Decider | None = None
         self._gate = threading.Lock()
         self._groups = GroupQueue(self._run_group)
         options = (
@@ -92,14 +101,24 @@ class Database:
         return self._groups.submit(Ticket(work, now_s))
 
     def gathered(
-        self, many: Callable[[Transaction, list[Item]], Sequence[Outcome]], item: Item, now_s: float
+        self,
+        many: Callable[[Transaction, list[Item]], Sequence[Outcome]],
+        item: Item,
+        now_s: float,
+        *,
+        is_awaited: bool = False,
     ) -> Outcome:
         """The same for one of many alike: all that come together are handed to `many` at once.
 
         `many` answers for each in order, with what is returned here or with an error to be raised,
         and writes nothing for what it refuses.
+
+        Args:
+            is_awaited: Somebody waits for what is decided on it: where that can be, it is decided
+                in the same transaction.
         """
-        return self._groups.submit(Ticket(many=many, item=item, now_s=now_s))
+        ticket: Ticket[Outcome] = Ticket(many=many, item=item, now_s=now_s, is_awaited=is_awaited)
+        return self._groups.submit(ticket)
 
     @property
     def is_silent(self) -> bool:
@@ -128,24 +147,35 @@ class Database:
     def _run_group(self, take: Callable[[], Group]) -> None:
         with self._gate:
             group = take()
-            if not self._try_group(group):
+            if not self._try_group(group, self.decider):
                 for ticket in group:
                     self._try_group([ticket])
 
-    def _try_group(self, group: Group) -> bool:
+    def _try_group(self, group: Group, decider: Decider | None = None) -> bool:
         """Run tickets in one transaction; False when it failed and each must be tried by itself."""
+        if not any(ticket.is_awaited for ticket in group):
+            decider = None
         transaction: Transaction | None = None
+        settle: Settle | None = None
+        is_committed = False
         try:
             with self._transaction(group[0].now_s) as transaction:
                 run_all(group, transaction)
+                if decider is not None and transaction.changed:
+                    settle = decider(transaction)
+            is_committed = True
         except Exception as error:  # an edge: the error goes to the callers whose write it was
-            if len(group) > 1 and not (transaction is not None and transaction.is_finished):
+            is_finished = transaction is not None and transaction.is_finished
+            if not is_finished and (len(group) > 1 or decider is not None):
                 return False
             # Where the commit itself failed it may have come through: nothing is tried again.
             for ticket in group:
                 ticket.error = error
         else:
             self._publish(transaction)
+        finally:
+            if settle is not None:
+                settle(is_committed)
         return True
 
     def _publish(self, transaction: Transaction) -> None:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
@@ -10,7 +10,9 @@ from sqlalchemy import Connection
 from api.store.bulk import among, array_of, plain_sql
 from api.store.claims import NOT_GONE, claim_of
 from api.store.dependants import STAYING, Dependants
-from api.store.driver import ask, ask_rows
+from api.store.driver import PlainRow, ask, ask_rows
+from api.store.engine import Transaction
+from api.store.job_rows import whole_row
 from api.store.newest import newest, newest_open_fact
 from api.store.parts import (
     ClaimNow,
@@ -41,6 +43,25 @@ def drop_stale(connection: Connection, plan: Plan) -> Kept:
         dropped = Dependants(parts, now, claims_now, turning).of(dropped)
     kept = {uid: part for uid, part in parts.items() if uid not in dropped}
     return Kept(kept, now, claims_now, frozenset(dropped), newest_now.fact > 0)
+
+
+def of_new_jobs(tx: Transaction, plan: Plan) -> Kept | None:
+    """A plan about jobs that its own transaction brings, and is yet to write: none can be stale.
+
+    None if it is about anything else too: that has to be read.
+    """
+    is_about_others = plan.facts_done or plan.pod_moves or plan.claims or plan.claims_gone
+    if is_about_others or plan.revision != tx.revision:
+        return None
+    new = {str(row["uid"]): row for row in tx.put_off(jobs)}
+    parts = _by_owner(plan, {}, {}, {})
+    if not parts.keys() <= new.keys():
+        return None
+    for uid, part in parts.items():
+        whole = whole_row(new[uid])
+        known = {name: whole[name] for name in _COLUMNS if name in whole}
+        part.row = cast("AnyRow", PlainRow(known))
+    return Kept(parts, {}, {}, frozenset(), has_open_facts=False)
 
 
 def _read_pods(connection: Connection, plan: Plan) -> dict[str, PodNow]:

@@ -29,6 +29,7 @@ class Ticket(Generic[Result]):
     Attributes:
         work: What it does; None where `many` does it for all that are alike.
         item: What `many` is told of this one.
+        is_awaited: Somebody waits for what is decided on it.
         woken: Set when it is done, or when it is its thread's turn to lead.
     """
 
@@ -36,6 +37,7 @@ class Ticket(Generic[Result]):
     now_s: float = 0.0
     many: Many | None = None
     item: object = None
+    is_awaited: bool = False
     is_done: bool = False
     results: list[Result] = field(default_factory=list)
     error: Exception | None = None

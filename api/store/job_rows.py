@@ -162,6 +162,28 @@ def new_job_row(
     }
 
 
+_NEW_JOB: Mapping[str, object] = {
+    **{column.name: None for column in jobs.c if column.computed is None},
+    "message": "",
+    "attempt": 0,
+    "gpus_per_pod": 0,
+    "node_type": "",
+    "search": "exact",
+    "broken": "[]",
+    "pods_live": 0,
+    "pods_running": 0,
+    "gpus_held": 0,
+    "held": False,
+    "mismatch": "",
+}
+"""What the table makes of columns that a new row leaves out."""
+
+
+def whole_row(row: Mapping[str, object]) -> dict[str, object]:
+    """A new row with all the columns that the table gives it."""
+    return {**_NEW_JOB, **row}
+
+
 def fresh_view(
     row: Mapping[str, object], spec: JobSpec, body: Mapping[str, object] | None = None
 ) -> JobView:

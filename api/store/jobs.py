@@ -42,11 +42,14 @@ def submit_job(
     now_s: float,
     idempotency: IdempotencyKey | None = None,
     ground: GroundKey | None = None,
+    is_awaited: bool = False,
 ) -> tuple[JobView, bool]:
     """Write a job; durable when this returns.
 
     Args:
         ground: What the job was checked against; None = nothing, or what it is by now.
+        is_awaited: Somebody waits for its place: where that can be, it has one in the same write.
+            What is returned is the job before that.
 
     Returns:
         The job, and True when this call made it, False when an earlier one under the same key did.
@@ -59,7 +62,8 @@ def submit_job(
         Moved: If what it was checked against has changed since.
     """
     submission = Submission(spec, body, idempotency, ground)
-    done: tuple[JobView, bool] = db.gathered(submit_together, (db, submission), now_s)
+    item = (db, submission)
+    done: tuple[JobView, bool] = db.gathered(submit_together, item, now_s, is_awaited=is_awaited)
     return done
 
 

@@ -135,12 +135,14 @@ class Tail:
 
     def note(self, transaction: "Transaction") -> None:
         """Take in what was just committed; transactions come in their order."""
-        piece = transaction.piece()
+        pieces = transaction.pieces()
         with self._lock:
-            self._put(piece)
-            if self._heard == piece.first - 1:
-                self._heard = piece.last
-        self._tell(piece)
+            for piece in pieces:
+                self._put(piece)
+            if self._heard == pieces[0].first - 1:
+                self._heard = pieces[-1].last
+        for piece in pieces:
+            self._tell(piece)
 
     def told_since(self, revision: int) -> tuple[list[Telling], int] | None:
         """All that changed after a revision, and up to which; None if that has to be read."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from api.store.engine import Database
+from api.store.job_rows import whole_row
 from api.store.snapshot import JOB_FIELDS, POD_FIELDS, job_record, pod_record
 from api.store.told_facts import end_job
 from scheduler.cluster.world import World
@@ -17,17 +18,6 @@ from scheduler.model.lifecycle import FINAL, PodState
 from scheduler.model.plan import PodRecord
 
 Columns = Mapping[str, object]
-
-_NEW_JOB: Columns = {
-    "reason": None,
-    "message": "",
-    "attempt": 0,
-    "gpus_per_pod": 0,
-    "node_type": "",
-    "broken": "[]",
-    "held": False,
-}
-"""Columns that a new row leaves to the table; the others are NULL."""
 
 
 def follow_told(db: Database, world: World) -> bool:
@@ -49,8 +39,8 @@ def follow_told(db: Database, world: World) -> bool:
 def tell_new_jobs(rows: Sequence[Columns], specs: Sequence[JobSpec], world: World) -> bool:
     """Jobs that were submitted."""
     for row, spec in zip(rows, specs, strict=True):
-        whole = {**_NEW_JOB, **row}
-        world.put_job(job_record([whole.get(name) for name in JOB_FIELDS], spec))
+        whole = whole_row(row)
+        world.put_job(job_record([whole[name] for name in JOB_FIELDS], spec))
     return True
 
 

@@ -23,7 +23,7 @@ class Transaction:
         revision: The last revision given so far, events queued here included.
         locked: The last revision given before it began.
         is_finished: All is written; only the commit itself is left.
-        jobs: How some of the jobs it changed stand after it, by uid.
+        jobs: How some of the jobs that the piece under way changed stand after it, by uid.
         resources: Of the objects of other faces that it wrote.
     """
 
@@ -43,6 +43,8 @@ class Transaction:
         self._tellings: list[Telling] = []
         self._told = 0
         self._told_bytes = 0
+        self._pieces: list[Piece] = []
+        self._told_of = 0
 
     def emit(
         self,
@@ -83,17 +85,32 @@ class Transaction:
         self._told += events
         self._told_bytes += told_bytes
 
-    def piece(self) -> Piece:
+    def pieces(self) -> list[Piece]:
         """The events as they were written, for who follows them in memory."""
-        is_all = self._told == len(self._events)
-        tellings = tuple(self._tellings) if is_all else None
-        return Piece(
-            self._events,
-            tellings=tellings,
+        self.split()
+        return self._pieces
+
+    def split(self) -> Piece | None:
+        """End a piece here, so that a world can be told of it alone; None if no event came since.
+
+        Nobody else may be told of it before the commit.
+        """
+        events = self._events[self._told_of :]
+        if not events:
+            return None
+        is_all = self._told == len(events)
+        piece = Piece(
+            events,
+            tellings=tuple(self._tellings) if is_all else None,
             jobs=self.jobs,
             resources=frozenset(self.resources),
             told_bytes=self._told_bytes if is_all else 0,
         )
+        self._pieces.append(piece)
+        self._told_of = len(self._events)
+        self.jobs, self.resources = {}, set()
+        self._tellings, self._told, self._told_bytes = [], 0, 0
+        return piece
 
     def put_last(self, table: sa.Table, rows: Sequence[Row]) -> None:
         """Insert rows along with the events, in one round trip less.
@@ -103,6 +120,15 @@ class Transaction:
         """
         if rows:
             self._last.append((table, rows))
+
+    def put_off(self, table: sa.Table) -> list[Row]:
+        """Rows of a table that are not written yet."""
+        return [row for other, rows in self._last if other is table for row in rows]
+
+    def put_off_instead(self, table: sa.Table, rows: Sequence[Row]) -> None:
+        """Other rows for those of a table that are not written yet."""
+        self._last = [(other, these) for other, these in self._last if other is not table]
+        self.put_last(table, rows)
 
     def catch_up(self) -> None:
         """Write what was put off, as somebody else goes on in this transaction."""
@@ -129,9 +155,10 @@ class Transaction:
         """Kinds of the events that are queued so far."""
         return [str(event["kind"]) for event in self._events]
 
-    def counts(self) -> dict[str, int]:
-        """Events of each kind."""
-        return dict(Counter(str(event["kind"]) for event in self._events))
+    def counts(self, after: int) -> dict[str, int]:
+        """Events of each kind that came after a revision."""
+        events = self._events[after - self.locked :]
+        return dict(Counter(str(event["kind"]) for event in events))
 
 
 def read_revision(connection: Connection) -> int:

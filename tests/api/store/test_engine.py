@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
-from api.store.engine import Database, Transaction
+from api.store.engine import Database, Settle, Transaction
 from api.store.errors import Conflict
 from api.store.events import current_revision, list_events, wait_for_revision
 from api.store.schema import open_database
@@ -181,6 +181,64 @@ def _write_key(key: str) -> Callable[[Transaction], None]:
         emit(tx, key)
 
     return work
+
+
+def _awaited(database: Database, *, is_awaited: bool = True) -> object:
+    def many(tx: Transaction, items: list[str]) -> list[int]:
+        return [emit(tx) for _ in items]
+
+    return database.gathered(many, "one", 0.0, is_awaited=is_awaited)
+
+
+def test_decision_is_written_with_what_it_is_about(database: Database) -> None:
+    settled: list[bool] = []
+
+    def decide(tx: Transaction) -> Settle:
+        emit(tx)
+        return settled.append
+
+    before = current_revision(database)
+    database.decider = decide
+    assert (_awaited(database), current_revision(database)) == (before + 1, before + 2)
+    assert settled == [True]
+    pieces = database.tail.is_all_after(before, before + 2)
+    assert pieces is not None
+    assert [event.revision for p in pieces for event in p.views] == [before + 1, before + 2]
+
+
+def test_decider_is_not_asked_where_nobody_waits(database: Database) -> None:
+    asked: list[Transaction] = []
+    database.decider = asked.append
+    _awaited(database, is_awaited=False)
+    assert asked == []
+
+
+def test_failed_decision_keeps_no_write_out(database: Database) -> None:
+    """Its part of the transaction goes, and the rest is written again."""
+
+    def decide(tx: Transaction) -> None:
+        emit(tx)
+        raise RuntimeError
+
+    before = current_revision(database)
+    database.decider = decide
+    assert _awaited(database) == before + 1
+    assert current_revision(database) == before + 1
+
+
+def test_decision_hears_of_a_commit_that_failed(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settled: list[bool] = []
+
+    def fail(_tx: Transaction) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr(Transaction, "finish", fail)
+    database.decider = lambda _tx: settled.append
+    with pytest.raises(RuntimeError):
+        _awaited(database)
+    assert settled == [False]
 
 
 def _refuse(_: Transaction) -> None:

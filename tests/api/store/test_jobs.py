@@ -1,11 +1,14 @@
 """Submitting, reading and cancelling jobs."""
 
 import pytest
+import sqlalchemy as sa
 
 from api.store.batch import run_batch
+from api.store.bulk import insert_rows
 from api.store.engine import Database
 from api.store.errors import BadCursor, Conflict, NotFound
 from api.store.events import current_revision, list_events
+from api.store.job_rows import new_job_row, whole_row
 from api.store.jobs import (
     cancel_job,
     count_jobs,
@@ -16,6 +19,7 @@ from api.store.jobs import (
 )
 from api.store.pods import pods_of
 from api.store.queues import create_queue
+from api.store.tables import jobs
 from api.store.views import IdempotencyKey, Submission
 from scheduler.model.job import JobSpec, ParallelSizes, Role
 from scheduler.model.lifecycle import JobState
@@ -221,3 +225,12 @@ def test_job_that_ended_is_not_deleted_while_its_pods_may_run(database: Database
     execute(database, "UPDATE pods SET state = 'stopped'")
     cancel_job(database, "default", "a", now_s=NOW_S)
     assert pods_of(database, job.uid) == ()
+
+
+def test_whole_row_has_what_the_table_makes_of_columns_left_out(database: Database) -> None:
+    row = new_job_row("u1", make_spec("a"), {"name": "a"}, 8)
+    row |= {"age": 9, "spec_revision": 9, "revision": 9, "submitted_at": NOW_S}
+    with database.write_quietly() as connection:
+        insert_rows(connection, jobs, [row])
+        found = connection.execute(sa.select(jobs)).one()
+    assert whole_row(row) == {k: v for k, v in found._mapping.items() if k != "holds_name"}

@@ -3,7 +3,7 @@
 import hashlib
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +13,7 @@ from unittest.mock import patch
 from api.loop import leader as leader_module
 from api.loop import runner as runner_module
 from api.loop.replay import replay_all
+from api.loop.runner import all_fit
 from api.store import notify as notify_module
 from api.store.engine import Database, open_engine
 from api.store.errors import Deposed
@@ -167,6 +168,7 @@ class Play:
             stack.enter_context(patch.object(notify_module, "POLL_S", POLL_S))
             stack.enter_context(patch.object(leader_module, "LeaderSession", session_of))
             stack.enter_context(patch.object(runner_module, "run_cycle", self._decide))
+            stack.enter_context(patch.object(runner_module, "all_fit", self._is_along))
             for module in loops:
                 if hasattr(module, "log"):
                     stack.enter_context(patch.object(module, "log", log))
@@ -180,6 +182,12 @@ class Play:
             if now == world.revision and not same(world, load_world(self._plain)):
                 self.errors.append(f"what a leader has in memory of revision {now} is not so")
         return run_cycle(world, policy, now_s)
+
+    def _is_along(self, world: World, uids: Sequence[str]) -> bool:
+        """Whether it is decided in the transaction that brings these; at times though they do not
+        fit, as nothing but the time that takes stands against it.
+        """
+        return all_fit(world, uids) or self.stage.rng.random() < 0.5
 
     def run(self, steps: int, *, goes_to_its_end: bool = True) -> Played:
         """Play so many steps, then let the weather be fair until all has come to its end."""
