@@ -153,20 +153,20 @@ class Database:
 
     def _try_group(self, group: Group, decider: Decider | None = None) -> bool:
         """Run tickets in one transaction; False when it failed and each must be tried by itself."""
-        if not any(ticket.is_awaited for ticket in group):
-            decider = None
         transaction: Transaction | None = None
         settle: Settle | None = None
-        is_committed = False
+        was_asked = is_committed = False
         try:
             with self._transaction(group[0].now_s) as transaction:
                 run_all(group, transaction)
-                if decider is not None and transaction.changed:
+                is_awaited = any(ticket.is_awaited for ticket in group)
+                if decider is not None and is_awaited and transaction.changed:
+                    was_asked = True
                     settle = decider(transaction)
             is_committed = True
         except Exception as error:  # an edge: the error goes to the callers whose write it was
             is_finished = transaction is not None and transaction.is_finished
-            if not is_finished and (len(group) > 1 or decider is not None):
+            if not is_finished and (len(group) > 1 or was_asked):
                 return False
             # Where the commit itself failed it may have come through: nothing is tried again.
             for ticket in group:
