@@ -113,11 +113,10 @@ def write_plan(tx: Transaction, plan: Plan, epoch: int, entry: Entry | None = No
 
 
 def _write_new(tx: Transaction, rows: _Rows) -> None:
-    """Jobs that this transaction brings: once, as the plan leaves them, ahead of their pods."""
+    """Jobs that this transaction brings: once, as the plan leaves them."""
     after = {row["uid"]: row for row in rows.jobs}
     whole = [whole_row(row) | after.get(row["uid"], {}) for row in tx.put_off(jobs)]
     tx.put_off_instead(jobs, whole)
-    tx.catch_up()
     rows.jobs = []
 
 
@@ -354,7 +353,11 @@ def _write(tx: Transaction, kept: Kept, rows: _Rows) -> None:
     _release(connection, kept, rows)
     _write_claims(connection, kept, rows)
     # A plain insert fires half of the triggers.
-    insert_rows(connection, pods, [row for row in rows.pods if row["uid"] in rows.first])
+    first = [row for row in rows.pods if row["uid"] in rows.first]
+    if rows.pod_moves:
+        insert_rows(connection, pods, first)  # what is asked of emptied nodes below counts them
+    else:
+        tx.put_last(pods, first)
     upsert_rows(connection, pods, [row for row in rows.pods if row["uid"] not in rows.first])
     update_rows(connection, jobs, "uid", rows.jobs)
     end_requests(tx, rows.requests_over)

@@ -6,13 +6,11 @@ from dataclasses import replace
 
 import pytest
 import sqlalchemy as sa
-from sqlalchemy import Connection
 
 from api.clock import ManualClock
 from api.loop import runner as runner_module
 from api.loop.runner import Runner
 from api.store import commit as commit_module
-from api.store.bulk import insert_rows
 from api.store.dependants import Dependants
 from api.store.engine import Database, Transaction
 from api.store.errors import LedgerRefused
@@ -105,12 +103,12 @@ def test_ledger_that_is_not_what_the_pods_say_is_caught(database: Database, runn
 def test_gang_that_starts_in_part_is_caught(
     database: Database, runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = insert_rows
+    real = Transaction.put_last
 
-    def one_short(connection: Connection, table: sa.Table, rows: Sequence[Mapping[str, object]]):  # type: ignore[no-untyped-def]  # as the real one
-        real(connection, table, rows[:-1] if table.name == "pods" else rows)
+    def one_short(tx: Transaction, table: sa.Table, rows: Sequence[Mapping[str, object]]) -> None:
+        real(tx, table, rows[:-1] if table.name == "pods" else rows)
 
-    monkeypatch.setattr(commit_module, "insert_rows", one_short)
+    monkeypatch.setattr(Transaction, "put_last", one_short)
     submit(database, "a")
     settle(runner)
     assert caught(database) == {"2"}
