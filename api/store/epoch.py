@@ -15,6 +15,7 @@ from sqlalchemy.sql import ColumnElement
 
 from api.store.connect import session_name
 from api.store.engine import Database
+from api.store.listen import ALIVE
 from api.store.tables import leader
 
 LOCK_CLASS = 0x706F6479
@@ -25,16 +26,28 @@ STUCK_S = 10.0
 """A transaction that others wait for and in which nothing happens for so long belongs to a process
 that was stopped or cut off: the longest pause of an import of 100,000 nodes is a few seconds."""
 
+GONE_S = 3.0
+"""The same after so little, if its process has not asked anything either for so long, which it does
+every second; see `listen.py`."""
+
 _OURS = "datname = current_database() AND usename = current_user AND pid <> pg_backend_pid()"
 _END_THOSE_OF = f"""
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE {_OURS} AND application_name = :name AND xact_start IS NOT NULL
 """
 _END_STUCK = f"""
-WITH idle AS (
-    SELECT pid FROM pg_stat_activity
-    WHERE {_OURS} AND application_name LIKE :names AND state LIKE 'idle in transaction%'
-    AND state_change < clock_timestamp() - make_interval(secs => :stuck_s)
+WITH ours AS (
+    SELECT pid, application_name, state, query, clock_timestamp() - state_change AS rests
+    FROM pg_stat_activity WHERE {_OURS} AND application_name LIKE :names
+), idle AS (
+    SELECT pid FROM ours
+    WHERE state LIKE 'idle in transaction%' AND (
+        rests > make_interval(secs => :stuck_s)
+        OR rests > make_interval(secs => :gone_s) AND EXISTS (
+            SELECT FROM ours AS other WHERE other.application_name = ours.application_name
+            AND other.query = :alive AND other.rests > make_interval(secs => :gone_s)
+        )
+    )
 )
 SELECT pg_terminate_backend(pid) FROM idle WHERE EXISTS (
     SELECT FROM pg_stat_activity AS waiting
@@ -136,7 +149,8 @@ class LeaderSession:
         Returns:
             How many there were.
         """
-        query = sa.text(_END_STUCK).bindparams(names=session_name("%"), stuck_s=STUCK_S)
+        times = {"stuck_s": STUCK_S, "gone_s": GONE_S}
+        query = sa.text(_END_STUCK).bindparams(names=session_name("%"), alive=ALIVE, **times)
         return len(self._connection.execute(query).all())
 
     def close(self) -> None:

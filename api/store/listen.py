@@ -20,6 +20,9 @@ from api.store.notify import CHANNEL, Notifier
 LOOK_S = 1.0
 """Between looks whether the thread is to end, and whether the database still answers."""
 
+ALIVE = "SELECT 1 AS podyard_lives"
+"""What it asks. Others see by it whether this process can still reach the database."""
+
 SILENT_S = 5.0
 """Without an answer to so little: the server is stopped, or the way to it swallows everything."""
 
@@ -110,5 +113,5 @@ class Listener:
                 if self._stopping.is_set():
                     return
             self._asked_at = time.monotonic()
-            connection.execute("SELECT 1")
+            connection.execute(ALIVE)
             self._asked_at = None

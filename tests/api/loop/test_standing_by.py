@@ -1,10 +1,12 @@
 """A process that stands by knows the cluster; one that goes silent leaves nothing locked."""
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 
+import psycopg
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
@@ -16,11 +18,12 @@ from api.loop.leader import Leader
 from api.loop.replay import replay_all
 from api.loop.runner import Runner
 from api.store import epoch as epoch_module
-from api.store.connect import process_name
+from api.store.connect import process_name, session_name
 from api.store.decisions import DecisionLog
 from api.store.engine import Database
 from api.store.epoch import LeaderSession
 from api.store.jobs import get_job
+from api.store.listen import ALIVE
 from api.store.schema import open_database
 from scheduler.model.lifecycle import JobState
 from tests.api.loop.turns import settle
@@ -152,4 +155,33 @@ def test_transaction_that_does_nothing_and_holds_others_up_is_ended(
     with pytest.raises(DBAPIError, match="terminat"):
         hold_up()
     waiting.join(30)
+    assert get_job(database, "default", "a").name == "a"
+
+
+@of_postgresql
+def test_transaction_of_a_process_that_is_gone_is_ended_sooner(
+    database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One whose process still asks something every second may take its time."""
+    monkeypatch.setattr(epoch_module, "GONE_S", 1.0)
+    url = sa.make_url(database_url).set(drivername="postgresql")
+    plain = partial(psycopg.connect, url.render_as_string(hide_password=False))
+    name = session_name("elsewhere:1")
+    waiting = threading.Thread(target=lambda: submit(database, "a"))
+    with (
+        LeaderSession(database) as session,
+        plain(application_name=name, autocommit=True) as listens,
+        plain(application_name=name) as writes,
+    ):
+        writes.execute("SELECT revision FROM counter WHERE id = 1 FOR UPDATE")
+        began = time.monotonic()
+        waiting.start()
+        while time.monotonic() - began < 2.0:
+            listens.execute(ALIVE)
+            assert session.end_stuck() == 0, "its process lives"
+        until(lambda: session.end_stuck() == 1, "its process is gone")
+        assert time.monotonic() - began < epoch_module.STUCK_S
+        waiting.join(30)
+        with pytest.raises(psycopg.OperationalError):
+            writes.execute("SELECT 1")
     assert get_job(database, "default", "a").name == "a"
