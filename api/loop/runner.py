@@ -158,7 +158,7 @@ class Runner:
             self._thread.join(timeout_s)
             self._thread = None
         self._leader.step_down()
-        self._known = None
+        self._known = None  # without the lock, whose holder may wait for a database that is away
         if self._decisions is not None:
             self._decisions.stop(timeout_s)
 

@@ -1,8 +1,8 @@
 """Gangs that are decided on in the very transaction that brings them."""
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 
 import pytest
 import sqlalchemy as sa
@@ -28,7 +28,9 @@ from scheduler.model.job import JobSpec
 from scheduler.model.lifecycle import JobState
 from tests.api.loop.turns import settle
 from tests.api.store.build import NOW_S, load_cluster, make_spec, submit
+from tests.api.store.test_engine import has_queued
 from tests.api.store.test_snapshot import same
+from tests.crash.service import until
 
 NODES = 8
 
@@ -62,10 +64,11 @@ def check(database: Database, runner: Runner) -> None:
     assert [done.differences for done in replay_all(database) if done.differences] == []
 
 
-def spin_until(condition: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + 10.0
-    while not condition():
-        assert time.monotonic() < deadline_s
+def check_later(database: Database, runner: Runner, name: str) -> None:
+    """The loop binds what was left to it."""
+    settle(runner)
+    assert get_job(database, "default", name).state is JobState.BOUND
+    check(database, runner)
 
 
 def kinds(database: Database, after: int) -> list[str]:
@@ -137,7 +140,7 @@ def test_gangs_that_come_together_are_decided_on_together(
         for number, thread in enumerate(threads, 1):
             thread.start()
             # The first leads, and so waits for the gate; the others stand in line behind it.
-            spin_until(lambda number=number: len(database._groups) == number)  # type: ignore[misc]  # bound now
+            until(partial(has_queued, database, number), "it stands in line")
     for thread in threads:
         thread.join()
     assert {get_job(database, "default", spec.name).state for spec in specs} == {JobState.BOUND}
@@ -190,9 +193,7 @@ def test_loop_that_is_busy_is_left_alone(database: Database, runner: Runner, why
     assert wait_for(database, make_spec("a", replicas=1)).state is JobState.PENDING
     if why == "turn":
         runner._turning.release()
-    settle(runner)
-    assert get_job(database, "default", "a").state is JobState.BOUND
-    check(database, runner)
+    check_later(database, runner, "a")
 
 
 def test_leader_that_was_deposed_writes_the_job_alone(database: Database, runner: Runner) -> None:
@@ -215,9 +216,7 @@ def test_plan_that_the_schema_refuses_leaves_the_job(
     with monkeypatch.context() as patched:
         patched.setattr(commit_module, "_write", refused)
         assert wait_for(database, make_spec("a", replicas=1)).state is JobState.PENDING
-    settle(runner)
-    assert get_job(database, "default", "a").state is JobState.BOUND
-    check(database, runner)
+    check_later(database, runner, "a")
 
 
 def test_commit_that_fails_is_forgotten(
@@ -234,9 +233,7 @@ def test_commit_that_fails_is_forgotten(
             wait_for(database, make_spec("a", replicas=2))
     assert runner._known is None
     assert wait_for(database, make_spec("b", replicas=2)).state is JobState.PENDING
-    settle(runner)
-    assert get_job(database, "default", "b").state is JobState.BOUND
-    check(database, runner)
+    check_later(database, runner, "b")
 
 
 def test_fault_in_a_decision_keeps_no_job_out(
@@ -245,8 +242,7 @@ def test_fault_in_a_decision_keeps_no_job_out(
     with monkeypatch.context() as patched:
         patched.setattr(module, "run_cycle", lambda *_: 1 / 0)
         assert wait_for(database, make_spec("a", replicas=1)).state is JobState.PENDING
-    settle(runner)
-    check(database, runner)
+    check_later(database, runner, "a")
 
 
 def test_loop_that_ends_is_not_asked_again(database: Database, runner: Runner) -> None:

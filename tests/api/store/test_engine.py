@@ -261,7 +261,7 @@ def _together(
     with database._gate:
         for number, thread in enumerate(threads, 1):
             thread.start()
-            _spin_until(partial(_has_queued, database, number))
+            _spin_until(partial(has_queued, database, number))
     for thread in threads:
         thread.join(10)
     return outcomes
@@ -272,7 +272,7 @@ def _keys(database: Database) -> set[str]:
         return set(connection.execute(sa.select(meta.c.key)).scalars()) - {"serves"}
 
 
-def _has_queued(database: Database, count: int) -> bool:
+def has_queued(database: Database, count: int) -> bool:
     return len(database._groups) == count
 
 
