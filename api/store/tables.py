@@ -5,6 +5,8 @@ so that following is `revision > last`. GPU masks are BIGINT bits, bit i = GPU i
 seconds. JSON is text: nothing here looks into it.
 """
 
+from typing import Any
+
 import sqlalchemy as sa
 
 NAMING = {
@@ -30,6 +32,11 @@ def _one_row() -> tuple[sa.Column[int], sa.CheckConstraint]:
         sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
         sa.CheckConstraint("id = 1", name="one_row"),
     )
+
+
+def _only(where: str) -> dict[str, Any]:
+    """Of which rows an index is."""
+    return {"sqlite_where": sa.text(where), "postgresql_where": sa.text(where)}
 
 
 # Which program this database is of.
@@ -260,14 +267,17 @@ jobs = sa.Table(
     sa.Index("ix_jobs_namespace_name_age", "namespace", "name", "age"),
     sa.Index("ix_jobs_state_age", "state", "age"),
     sa.Index("ix_jobs_finished_at", "finished_at"),
-    sa.Index(
-        "uq_jobs_name_held",
-        "namespace",
-        "name",
-        unique=True,
-        sqlite_where=sa.text("holds_name"),
-        postgresql_where=sa.text("holds_name"),
-    ),
+    sa.Index("ix_jobs_recovery", "age", **_only("recovery IS NOT NULL")),
+    sa.Index("uq_jobs_name_held", "namespace", "name", unique=True, **_only("holds_name")),
+)
+
+# The line of each queue.
+sa.Index(
+    "ix_jobs_line",
+    jobs.c.queue,
+    jobs.c.priority.desc(),
+    jobs.c.age,
+    **_only("state = 'pending'"),
 )
 
 # Where live pods are is the truth about GPUs; node_usage and the counts of jobs follow it.
@@ -329,12 +339,7 @@ claims = sa.Table(
     ),
     sa.CheckConstraint("(job_uid IS NULL) <> (window_name = '')", name="owner"),
     sa.CheckConstraint("(why IN ('maintenance', 'pool')) = (job_uid IS NULL)", name="why"),
-    sa.Index(
-        "ix_claims_node",
-        "node",
-        sqlite_where=sa.text("NOT gone"),
-        postgresql_where=sa.text("NOT gone"),
-    ),
+    sa.Index("ix_claims_node", "node", **_only("NOT gone")),
 )
 
 # Maintenance windows. nodes: their names as a JSON list.
@@ -377,19 +382,8 @@ facts = sa.Table(
     sa.Column("request_id", sa.Text),
     sa.Column("at", sa.Double, nullable=False),
     sa.Column("applied_at", sa.Double),
-    sa.Index(
-        "ix_facts_open",
-        "id",
-        sqlite_where=sa.text("applied_at IS NULL"),
-        postgresql_where=sa.text("applied_at IS NULL"),
-    ),
-    sa.Index(
-        "ix_facts_job_open",
-        "job_uid",
-        "id",
-        sqlite_where=sa.text("applied_at IS NULL"),
-        postgresql_where=sa.text("applied_at IS NULL"),
-    ),
+    sa.Index("ix_facts_open", "id", **_only("applied_at IS NULL")),
+    sa.Index("ix_facts_job_open", "job_uid", "id", **_only("applied_at IS NULL")),
 )
 
 # What jobs have saved. nodes: names of those that hold copies, as a JSON list; none = kept
@@ -435,13 +429,7 @@ deliveries = sa.Table(
     sa.Column("error", sa.Text, nullable=False, server_default=""),
     sa.CheckConstraint("state IN ('pending', 'delivered', 'dead', 'withdrawn')", name="state"),
     sa.CheckConstraint("attempts >= 0", name="attempts"),
-    sa.Index(
-        "ix_deliveries_open",
-        "lane",
-        "number",
-        sqlite_where=sa.text("state = 'pending'"),
-        postgresql_where=sa.text("state = 'pending'"),
-    ),
+    sa.Index("ix_deliveries_open", "lane", "number", **_only("state = 'pending'")),
 )
 
 events = sa.Table(

@@ -100,11 +100,10 @@ def read_inventory(connection: Connection) -> Stored:
         for name, body in connection.execute(sa.select(node_types.c.name, node_types.c.body))
     }
     columns = (nodes.c.name, nodes.c.type, nodes.c.places, nodes.c.labels, nodes.c.taints)
+    rows = connection.execute(sa.select(*columns).order_by(nodes.c.name)).all()
     records = tuple(
         NodeRecord(name, kind, load_places(places), load_labels(labels), load_taints(taints))
-        for name, kind, places, labels, taints in connection.execute(
-            sa.select(*columns).order_by(nodes.c.name)
-        )
+        for name, kind, places, labels, taints in rows
     )
     inventory = Inventory(
         cluster=row.name,

@@ -3,12 +3,14 @@
 from dataclasses import replace
 
 import pytest
+import sqlalchemy as sa
 
-from api.store import backlog
+from api.store import backlog, tables
 from api.store.commit import commit
 from api.store.control import control_job
 from api.store.engine import Database
 from api.store.job_changes import JobChange, change_job
+from api.store.job_recovery import NOTHING_LEFT, dump_recovered
 from api.store.jobs import cancel_job, get_job
 from api.store.pods import pods_of
 from api.store.policy import put_policy
@@ -157,3 +159,33 @@ def test_pod_of_a_gang_that_is_read_later_keeps_its_attempt(database: Database) 
     uids = {pod.uid for pod in pods_of(database, jobs[8].uid)}
     assert {pod.uid for pod in known.world.pods[JobId(jobs[8].uid)].values()} == uids
     assert same(known.world, load_world(database))
+
+
+def test_gang_that_failed_before_is_read_first(database: Database) -> None:
+    jobs = line(database)
+    with database.write(NOW_S) as tx:
+        told = sa.update(tables.jobs).where(tables.jobs.c.uid == jobs[8].uid)
+        tx.connection.execute(
+            told.values(recovery=dump_recovered(replace(NOTHING_LEFT, crashes=1)))
+        )
+    known = load_snapshot(database, head_first=True)
+    assert names(known) == {"w0", "w1", "w8"}
+
+
+def test_head_of_a_line_is_found_by_an_index(database: Database) -> None:
+    line(database)
+    query = backlog._line([tables.jobs.c.uid, tables.jobs.c.age], "default")
+    dialect = database.engine.dialect
+    text = str(query.compile(dialect=dialect, compile_kwargs={"literal_binds": True}))
+    with database.read() as connection:
+        if dialect.name == "postgresql":
+            # With as few rows any way is as short.
+            for way in ("seqscan", "bitmapscan", "sort"):
+                connection.exec_driver_sql(f"SET LOCAL enable_{way} = off")
+            text = "EXPLAIN " + text
+        else:
+            text = "EXPLAIN QUERY PLAN " + text
+        plan = "\n".join(str(row) for row in connection.exec_driver_sql(text))
+    assert "ix_jobs_line" in plan
+    assert "SORT" not in plan.upper()
+    assert "B-TREE" not in plan
