@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy import Column, ColumnElement, Connection
 
 from api.schemas.spec import load_eviction, load_rules, load_spec
-from api.store.backlog import Backlog, is_long, next_part, of_these, read_head
+from api.store.backlog import UNENDED, Backlog, is_long, next_part, of_these, read_head
 from api.store.bulk import among
 from api.store.claims import claim_of, read_claims
 from api.store.engine import Database
@@ -87,7 +87,6 @@ def _between(column: Column[int]) -> ColumnElement[bool]:
 
 JOB_DELETED = "job.deleted"
 QUEUE_DELETED = "queue.deleted"
-_UNENDED = jobs.c.state.not_in(sorted(FINAL))
 
 
 _NOW = sa.select(counter.c.revision, policy_body())
@@ -108,7 +107,7 @@ _LIVE = pods.c.state.in_(sorted(LIVE_POD))
 _PODS = sa.union_all(
     sa.select(*_POD_COLUMNS).where(_LIVE),
     sa.select(*_POD_COLUMNS).where(
-        ~_LIVE, pods.c.job_uid.in_(sa.select(jobs.c.uid).where(_UNENDED))
+        ~_LIVE, pods.c.job_uid.in_(sa.select(jobs.c.uid).where(UNENDED))
     ),
 )
 _OPEN_FACTS = sa.select(facts).where(facts.c.applied_at.is_(None)).order_by(facts.c.id)
@@ -148,7 +147,7 @@ def load_snapshot(
         for name, standing in all_standings(connection).items():
             world.put_node(name, standing)
         world.set_queues(read_queues(connection).values())
-        everyone = sa.select(*_SPEC_COLUMNS).where(_UNENDED).order_by(jobs.c.age)
+        everyone = sa.select(*_SPEC_COLUMNS).where(UNENDED).order_by(jobs.c.age)
         # Rows are fetched all at once: one at a time they cost twice as much.
         if later:
             found: Sequence[AnyRow] = read_head(connection, _SPEC_COLUMNS)
@@ -156,16 +155,30 @@ def load_snapshot(
             found = connection.execute(everyone).all()
         for row in found:
             world.put_job(job_record(row, load_spec(row.spec)))
-        # Live pods of jobs that ended hold their GPUs too, and their queues are charged for them.
-        ended = sa.select(jobs.c.uid, jobs.c.queue).where(~_UNENDED, jobs.c.pods_live > 0)
-        world.put_ended({JobId(uid): queue for uid, queue in connection.execute(ended)})
-        world.put_pods([pod_record(row) for row in connection.execute(_PODS).all()])
+        held = [pod_record(row) for row in connection.execute(_PODS).all()]
+        world.put_ended(_queues_of_ended(connection, world, held))
+        world.put_pods(held)
         world.put_claims(read_claims(connection), ())
         world.set_windows(read_windows(connection))
         world.facts = _open_facts(connection)
     world.paused = policy.paused
     world.revision = revision
     return Snapshot(world, policy, Backlog(revision) if later else None)
+
+
+def _queues_of_ended(
+    connection: Connection, world: World, held: Iterable[PodRecord]
+) -> dict[JobId, str]:
+    """Live pods of jobs that ended hold their GPUs too, and their queues are charged for them.
+
+    Such pods are few, and jobs that ended are many: so the pods tell which.
+    """
+    strange = {pod.job for pod in held if pod.is_live and pod.job not in world.jobs}
+    if not strange:
+        return {}
+    among_them = among(connection, jobs.c.uid, sorted(strange))
+    found = connection.execute(sa.select(jobs.c.uid, jobs.c.queue).where(~UNENDED, among_them))
+    return {JobId(uid): queue for uid, queue in found}
 
 
 def read_part(db: Database, world: World, backlog: Backlog) -> bool:
