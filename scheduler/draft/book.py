@@ -10,7 +10,7 @@ from scheduler.model.lifecycle import FINAL, LIVE_POD, JobState, PodState, Reaso
 from scheduler.model.placement import NoFit, Placement
 from scheduler.model.plan import JobMove, JobRecord, Plan, PodMove, PodRecord, job_with
 from scheduler.model.standing import PLAIN
-from scheduler.place.kept import Member, broken_rules
+from scheduler.place.kept import Member, broken_rules, states_rules
 from scheduler.place.verdict import gist, never
 
 LIVE_JOB = frozenset({JobState.BOUND, JobState.RUNNING})
@@ -377,6 +377,8 @@ class Draft:
             job = self.jobs.get(uid)
             if job is None or job.state in FINAL:
                 continue
+            if not job.broken and not (self.pods(uid) and states_rules(job.spec)):
+                continue  # most that are looked at after a restart wait
             index = self.world.topology.node_index
             there = [p for p in self.live_pods(uid) if p.state is not PodState.LOST]
             pods = [Member(p.role, p.index, index.get(p.node)) for p in there]

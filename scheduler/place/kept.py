@@ -21,6 +21,13 @@ class Member:
     node: int | None
 
 
+def states_rules(spec: JobSpec) -> bool:
+    """Whether a job has any rule that its pods could break."""
+    return bool(spec.rules) or any(
+        role.rules or (role.parts is not None and role.parts.rules) for role in spec.roles
+    )
+
+
 def broken_rules(
     spec: JobSpec, topology: Topology, pods: Sequence[Member], gpus_per_pod: int
 ) -> tuple[Rule, ...]:
