@@ -148,7 +148,7 @@ def load_snapshot(
             world.put_node(name, standing)
         world.set_queues(read_queues(connection).values())
         everyone = sa.select(*_SPEC_COLUMNS).where(UNENDED).order_by(jobs.c.age)
-        # Rows are fetched all at once: one at a time they cost twice as much.
+        # Rows are fetched all at once: one at a time they cost half as much again.
         if later:
             found: Sequence[AnyRow] = read_head(connection, _SPEC_COLUMNS)
         else:
