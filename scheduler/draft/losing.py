@@ -5,7 +5,7 @@ recovering, says so, and has a limit; where its lost members go is decided in it
 """
 
 from scheduler.draft.book import Draft
-from scheduler.draft.leaving import has_left
+from scheduler.draft.leaving import has_left, withdraw_all
 from scheduler.model.claim import ClaimWhy
 from scheduler.model.ids import NodeId
 from scheduler.model.lifecycle import FINAL, JobState, PodState, Reason
@@ -95,8 +95,9 @@ def settle_wound(draft: Draft, job: JobRecord, breaker: Breaker | None = None) -
 
 
 def _complete(draft: Draft, job: JobRecord) -> JobRecord:
-    """All that must be there are again: it runs, or will when they all do."""
+    """All that must be there are again: it runs, or will when they all do; nobody leaves for it."""
     draft.let_go(draft.claims_of(job.uid, ClaimWhy.RECOVERY))
+    withdraw_all(draft, job.uid)
     return draft.set(
         job,
         state=state_of(draft, job),

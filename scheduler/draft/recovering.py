@@ -360,9 +360,13 @@ class Recovery:
             self._wait_for_time(job)
             return True
         wound = wound_of(draft, job)
-        ready = {(c.role, c.index) for c in claims}
-        if set(wound.lost) - ready:
-            # Others were lost meanwhile: all of them are placed together.
+        ready = {(c.role, c.index): (c.node, c.gpu_mask) for c in claims}
+        found = [p for p in wound.kept if p.is_live and (p.role, p.index) in ready]
+        if set(wound.lost) - ready.keys() or any(
+            (p.node, p.gpu_mask) != ready[p.role, p.index] for p in found
+        ):
+            # Others were lost meanwhile, or some were found where they were, and run there: all
+            # that lack a place get one together, beside those that have theirs.
             self._drop_claims(job)
             return False
         pods = {(p.role, p.index): p for p in draft.pods(job.uid).values()}

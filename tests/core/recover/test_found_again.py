@@ -5,12 +5,12 @@ import pytest
 from scheduler.cluster.world import World
 from scheduler.model.ids import JobId, NodeId, PodId
 from scheduler.model.job import Failure, Mode, Parts, Role, Rule, Scope
-from scheduler.model.lifecycle import PodState
+from scheduler.model.lifecycle import JobState, PodState
 from scheduler.model.plan import PodRecord
 from scheduler.recover.beside import keeps_rules
 from tests.builders import make_cluster
-from tests.core.gangs import job_nodes, report, role_gang, submit
-from tests.core.recover.lives import AGENT, SILENT, running, settle
+from tests.core.gangs import cycle, gang, job_nodes, report, role_gang, submit
+from tests.core.recover.lives import AGENT, EVERYBODY, SILENT, places, running, settle
 
 RACK = (Rule("job", "rack", Mode.REQUIRED),)
 OF_ROLE = (Rule("m", "rack", Mode.REQUIRED),)
@@ -94,3 +94,55 @@ def test_only_a_required_rule_about_both_keeps_them_together(
     )
     assert keeps_rules(spec, first, [second], world.topology) is holds
     assert keeps_rules(spec, first, [], world.topology)
+
+
+@pytest.mark.parametrize("scope", list(Scope))
+def test_member_that_is_found_while_a_place_is_made_for_it_needs_none(scope: Scope) -> None:
+    """It runs where it was: nobody leaves for it, and nobody gets its GPUs."""
+    world = World(make_cluster(racks=1, nodes_per_rack=3))
+    for name in ("n001", "n002", "n003"):
+        world.put_node(name, AGENT)
+    gang_of_two = gang(8, 1, 2, failure=Failure(scope, hold_s=600.0))
+    uid = submit(world, gang_of_two, "j", priority=5)
+    settle(world)
+    before = places(world, uid)
+    low = submit(world, gang(8, grace_s=60.0), "low")
+    settle(world)
+    lost = before[1][0]
+    world.put_node(lost, SILENT)
+    settle(world, 10.0)
+    assert world.jobs[low].evict is not None
+    world.put_node(lost, AGENT)
+    (found,) = [p for p in world.live_pods(uid) if p.node == lost]
+    report(world, found, PodState.RUNNING)
+    settle(world, 20.0)
+    assert places(world, uid) == before
+    assert world.jobs[uid].state is JobState.RUNNING
+    assert world.jobs[low].evict is None
+    assert [p.attempt for p in running(world, low)] == [1]
+
+
+def test_member_that_is_found_stays_though_others_get_places_that_were_kept_for_all() -> None:
+    """Two of three nodes are silent, and the gang that has places for both gets one back."""
+    world = World(make_cluster(racks=1, nodes_per_rack=5))
+    for number in range(1, 6):
+        world.put_node(f"n00{number}", AGENT)
+    uid = submit(world, gang(8, 1, 3, failure=Failure(Scope.POD, hold_s=600.0)), "j", priority=5)
+    settle(world)
+    before = places(world, uid)
+    lows = [submit(world, gang(8), f"low{number}") for number in range(2)]
+    settle(world)
+    for index in (1, 2):
+        world.put_node(before[index][0], SILENT)
+    for _ in range(2):  # they are told to stop, and have not done so
+        cycle(world, EVERYBODY, 10.0)
+    assert {job for job in lows if world.live_pods(job)[0].state is PodState.TERMINATING} == {*lows}
+    back = before[1][0]
+    world.put_node(back, AGENT)
+    (found,) = [p for p in world.live_pods(uid) if p.node == back]
+    report(world, found, PodState.RUNNING)
+    settle(world, 20.0)
+    after = places(world, uid)
+    assert [after[0], after[1]] == [before[0], before[1]]
+    assert after[2] != before[2]
+    assert sorted(p.attempt for p in running(world, uid)) == [1, 1, 2]

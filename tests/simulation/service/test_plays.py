@@ -18,6 +18,8 @@ FOUND = {
     " that was done counted for its gang when that had started over without it",
     10: "the same key twice in one transaction was answered as a name in use",
     15: "the same, with more processes",
+    41_033: "a member that was found where it ran was moved to a place kept for it meanwhile, and"
+    " its GPUs were given away while it ran",
 }
 """Seeds that have broken a promise once, and what was mended.
 
