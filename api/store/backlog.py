@@ -30,9 +30,8 @@ PART = 2_000
 
 Columns = Sequence[sa.ColumnElement[Any]]
 
-_PENDING = jobs.c.state == JobState.PENDING
-# The index is of those that have this word, which not every planner sees in a parameter.
-_IN_LINE = jobs.c.state == sa.literal_column("'pending'")
+# The index of lines is of those that have this word, which not every planner sees in a parameter.
+_PENDING = jobs.c.state == sa.literal_column(f"'{JobState.PENDING}'")
 UNENDED = jobs.c.state.in_(sorted(set(JobState) - FINAL))
 """Said so that an index helps: most jobs ended long ago."""
 _ELSEWHERE = jobs.c.state.in_(sorted(set(JobState) - FINAL - {JobState.PENDING}))
@@ -84,7 +83,7 @@ def read_head(connection: Connection, columns: Columns) -> list[AnyRow]:
 
 def _line(columns: Columns, queue: str) -> AnySelect:
     """The head of a queue's line, found by an index: the end may be a hundred times as long."""
-    query = sa.select(*columns).where(_IN_LINE, jobs.c.queue == queue)
+    query = sa.select(*columns).where(_PENDING, jobs.c.queue == queue)
     return query.order_by(jobs.c.priority.desc(), jobs.c.age).limit(HEAD)
 
 

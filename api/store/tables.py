@@ -34,7 +34,7 @@ def _one_row() -> tuple[sa.Column[int], sa.CheckConstraint]:
     )
 
 
-def _only(where: str) -> dict[str, Any]:
+def only(where: str) -> dict[str, Any]:
     """Of which rows an index is."""
     return {"sqlite_where": sa.text(where), "postgresql_where": sa.text(where)}
 
@@ -267,8 +267,8 @@ jobs = sa.Table(
     sa.Index("ix_jobs_namespace_name_age", "namespace", "name", "age"),
     sa.Index("ix_jobs_state_age", "state", "age"),
     sa.Index("ix_jobs_finished_at", "finished_at"),
-    sa.Index("ix_jobs_recovery", "age", **_only("recovery IS NOT NULL")),
-    sa.Index("uq_jobs_name_held", "namespace", "name", unique=True, **_only("holds_name")),
+    sa.Index("ix_jobs_recovery", "age", **only("recovery IS NOT NULL")),
+    sa.Index("uq_jobs_name_held", "namespace", "name", unique=True, **only("holds_name")),
 )
 
 # The line of each queue.
@@ -277,7 +277,7 @@ sa.Index(
     jobs.c.queue,
     jobs.c.priority.desc(),
     jobs.c.age,
-    **_only("state = 'pending'"),
+    **only("state = 'pending'"),
 )
 
 # Where live pods are is the truth about GPUs; node_usage and the counts of jobs follow it.
@@ -339,7 +339,7 @@ claims = sa.Table(
     ),
     sa.CheckConstraint("(job_uid IS NULL) <> (window_name = '')", name="owner"),
     sa.CheckConstraint("(why IN ('maintenance', 'pool')) = (job_uid IS NULL)", name="why"),
-    sa.Index("ix_claims_node", "node", **_only("NOT gone")),
+    sa.Index("ix_claims_node", "node", **only("NOT gone")),
 )
 
 # Maintenance windows. nodes: their names as a JSON list.
@@ -382,8 +382,8 @@ facts = sa.Table(
     sa.Column("request_id", sa.Text),
     sa.Column("at", sa.Double, nullable=False),
     sa.Column("applied_at", sa.Double),
-    sa.Index("ix_facts_open", "id", **_only("applied_at IS NULL")),
-    sa.Index("ix_facts_job_open", "job_uid", "id", **_only("applied_at IS NULL")),
+    sa.Index("ix_facts_open", "id", **only("applied_at IS NULL")),
+    sa.Index("ix_facts_job_open", "job_uid", "id", **only("applied_at IS NULL")),
 )
 
 # What jobs have saved. nodes: names of those that hold copies, as a JSON list; none = kept
@@ -429,7 +429,7 @@ deliveries = sa.Table(
     sa.Column("error", sa.Text, nullable=False, server_default=""),
     sa.CheckConstraint("state IN ('pending', 'delivered', 'dead', 'withdrawn')", name="state"),
     sa.CheckConstraint("attempts >= 0", name="attempts"),
-    sa.Index("ix_deliveries_open", "lane", "number", **_only("state = 'pending'")),
+    sa.Index("ix_deliveries_open", "lane", "number", **only("state = 'pending'")),
 )
 
 events = sa.Table(

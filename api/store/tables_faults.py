@@ -5,7 +5,7 @@ On the same metadata as `tables.py`, so that both are migrated and compared toge
 
 import sqlalchemy as sa
 
-from api.store.tables import Name, Revision, metadata
+from api.store.tables import Name, Revision, metadata, only
 
 # id: the revision of the event that reported it. gpu_mask: bit i = GPU i of the node; 0 = the node
 # as a whole. set_kind, set_name: of the report that took in the whole set, else ''.
@@ -28,12 +28,7 @@ faults = sa.Table(
     sa.Column("cleared_by", sa.Text, nullable=False, server_default=""),
     sa.CheckConstraint("gpu_mask >= 0 AND (rail IS NULL OR rail >= 0)", name="sign"),
     sa.Index("ix_faults_node_id", "node", "id"),
-    sa.Index(
-        "ix_faults_open",
-        "node",
-        sqlite_where=sa.text("cleared_at IS NULL"),
-        postgresql_where=sa.text("cleared_at IS NULL"),
-    ),
+    sa.Index("ix_faults_open", "node", **only("cleared_at IS NULL")),
 )
 
 # Times at which a node's agent had been silent for so long that what runs there counted as lost.

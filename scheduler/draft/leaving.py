@@ -272,8 +272,13 @@ def _lose_place(draft: Draft, other: JobRecord) -> None:
         message = "a job that was to make way for it stays"
         draft.wait(draft.jobs[other.uid], Reason.ROOM, message, None)
         return
-    draft.let_go(draft.claims_of(other.uid, ClaimWhy.RECOVERY))
-    withdraw_all(draft, other.uid)
+    give_up_recovery(draft, other.uid)
+
+
+def give_up_recovery(draft: Draft, job: JobId) -> None:
+    """End what is kept for lost members; who was to leave for it and was not asked yet stays."""
+    draft.let_go(draft.claims_of(job, ClaimWhy.RECOVERY))
+    withdraw_all(draft, job)
 
 
 def push_on(draft: Draft) -> None:

@@ -5,8 +5,7 @@ recovering, says so, and has a limit; where its lost members go is decided in it
 """
 
 from scheduler.draft.book import Draft
-from scheduler.draft.leaving import has_left, withdraw_all
-from scheduler.model.claim import ClaimWhy
+from scheduler.draft.leaving import give_up_recovery, has_left
 from scheduler.model.ids import NodeId
 from scheduler.model.lifecycle import FINAL, JobState, PodState, Reason
 from scheduler.model.plan import JobRecord, PodRecord
@@ -96,8 +95,7 @@ def settle_wound(draft: Draft, job: JobRecord, breaker: Breaker | None = None) -
 
 def _complete(draft: Draft, job: JobRecord) -> JobRecord:
     """All that must be there are again: it runs, or will when they all do; nobody leaves for it."""
-    draft.let_go(draft.claims_of(job.uid, ClaimWhy.RECOVERY))
-    withdraw_all(draft, job.uid)
+    give_up_recovery(draft, job.uid)
     return draft.set(
         job,
         state=state_of(draft, job),

@@ -7,7 +7,7 @@ from scheduler.backfill.words import moment
 from scheduler.draft.book import Draft
 from scheduler.draft.charges import Charges
 from scheduler.draft.finding import places_beside, whole_place
-from scheduler.draft.leaving import leave_now, withdraw_all
+from scheduler.draft.leaving import give_up_recovery, leave_now
 from scheduler.draft.lending import borrowers_of
 from scheduler.draft.losing import settle_wound, state_of, wound_words
 from scheduler.draft.preempting import Preemption
@@ -361,10 +361,12 @@ class Recovery:
             return True
         wound = wound_of(draft, job)
         ready = {(c.role, c.index): (c.node, c.gpu_mask) for c in claims}
-        found = [p for p in wound.kept if p.is_live and (p.role, p.index) in ready]
-        if set(wound.lost) - ready.keys() or any(
-            (p.node, p.gpu_mask) != ready[p.role, p.index] for p in found
-        ):
+        is_found = any(
+            ready.get((p.role, p.index), (p.node, p.gpu_mask)) != (p.node, p.gpu_mask)
+            for p in wound.kept
+            if p.is_live
+        )
+        if is_found or set(wound.lost) - ready.keys():
             # Others were lost meanwhile, or some were found where they were, and run there: all
             # that lack a place get one together, beside those that have theirs.
             self._drop_claims(job)
@@ -405,8 +407,7 @@ class Recovery:
         """Give up places that were kept; whoever was to leave for them and was not asked stays."""
         claims = self._draft.claims_of(job.uid, ClaimWhy.RECOVERY)
         self._charges.remove(job, self._charges.use_to_come(job.uid, claims))
-        self._draft.let_go(claims)
-        withdraw_all(self._draft, job.uid)
+        give_up_recovery(self._draft, job.uid)
 
     # -- elsewhere --------------------------------------------------------------------------------
 

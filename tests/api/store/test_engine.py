@@ -15,6 +15,7 @@ from api.store.errors import Conflict
 from api.store.events import current_revision, list_events, wait_for_revision
 from api.store.schema import open_database
 from api.store.tables import meta
+from tests.crash.service import until
 
 
 def emit(tx: Transaction, name: str = "n") -> int:
@@ -76,10 +77,10 @@ def test_writes_that_come_together_share_a_transaction(database: Database) -> No
         for _ in range(9)
     ]
     threads[0].start()
-    _spin_until(lambda: bool(transactions))
+    until(lambda: bool(transactions), "the first writes")
     for thread in threads[1:]:
         thread.start()
-    _spin_until(lambda: len(database._groups) == 8)
+    until(partial(has_queued, database, 8), "the others stand in line")
     queued.set()
     for thread in threads:
         thread.join(10)
@@ -261,7 +262,7 @@ def _together(
     with database._gate:
         for number, thread in enumerate(threads, 1):
             thread.start()
-            _spin_until(partial(has_queued, database, number))
+            until(partial(has_queued, database, number), "it stands in line")
     for thread in threads:
         thread.join(10)
     return outcomes
@@ -274,10 +275,3 @@ def _keys(database: Database) -> set[str]:
 
 def has_queued(database: Database, count: int) -> bool:
     return len(database._groups) == count
-
-
-def _spin_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError("it did not come to pass")
