@@ -1,9 +1,9 @@
 """The API's description: FastAPI's, and the schemas of bodies that the routes read themselves."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
@@ -106,18 +106,18 @@ _MODELS = (
 )
 
 
-def describe(app: FastAPI, routers: Sequence[APIRouter]) -> Callable[[], dict[str, Any]]:
+def describe(app: FastAPI) -> Callable[[], dict[str, Any]]:
     """What `app.openapi` is to be; made once, at the first question."""
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            app.openapi_schema = _described(app, routers)
+            app.openapi_schema = _described(app)
         return app.openapi_schema
 
     return openapi
 
 
-def _described(app: FastAPI, routers: Sequence[APIRouter]) -> dict[str, Any]:
+def _described(app: FastAPI) -> dict[str, Any]:
     described = get_openapi(
         title=TITLE,
         version=VERSION,
@@ -133,12 +133,11 @@ def _described(app: FastAPI, routers: Sequence[APIRouter]) -> dict[str, Any]:
         schemas.setdefault(name, schema)
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
-    for router in routers:
-        for route in router.routes:
-            if isinstance(route, APIRoute):
-                for method in route.methods or ():
-                    operation = described["paths"][route.path_format][method.lower()]
-                    _complete(operation, method, route)
+    for route in app.routes:
+        if isinstance(route, APIRoute) and route.include_in_schema:
+            for method in route.methods or ():
+                operation = described["paths"][route.path_format][method.lower()]
+                _complete(operation, method, route)
     return described
 
 

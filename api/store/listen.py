@@ -6,6 +6,8 @@ connection is found by the notifier, which looks by itself more often meanwhile.
 As it asks something every second, this thread is also who knows when the database has gone silent.
 """
 
+import selectors
+import socket
 import threading
 import time
 from collections.abc import Collection, Iterator
@@ -18,7 +20,7 @@ from api.log import get_logger
 from api.store.notify import CHANNEL, Notifier
 
 LOOK_S = 1.0
-"""Between looks whether the thread is to end, and whether the database still answers."""
+"""Between looks whether the database still answers."""
 
 ALIVE = "SELECT 1 AS podyard_lives"
 """What it asks. Others see by it whether this process can still reach the database."""
@@ -47,6 +49,7 @@ class Listener:
         self._own = own
         self._notifier = notifier
         self._stopping = threading.Event()
+        self._bell: tuple[socket.socket, socket.socket] | None = None
         self._thread: threading.Thread | None = None
         self._asked_at: float | None = None
 
@@ -57,26 +60,33 @@ class Listener:
         return asked_at is not None and time.monotonic() - asked_at > SILENT_S
 
     def start(self) -> None:
-        """Begin; returns at once."""
+        """Begin, unless it has begun; returns at once."""
+        if self._thread is not None:
+            return
         self._stopping.clear()
-        self._thread = threading.Thread(target=self._run, name="podyard-listener", daemon=True)
+        self._bell = socket.socketpair()
+        self._thread = threading.Thread(
+            target=self._run, args=self._bell[:1], name="podyard-listener", daemon=True
+        )
         self._thread.start()
 
     def stop(self) -> None:
-        """End; the connection goes within a second."""
+        """End, and let go of the connection; at once, unless the database is silent."""
         self._stopping.set()
-        if self._thread is not None:
-            self._thread.join(2 * LOOK_S)
-            self._thread = None
-        self._asked_at = None
+        if self._thread is not None and self._bell is not None:
+            rung, rings = self._bell
+            with rung, rings:
+                rings.send(b"\0")
+                self._thread.join(2 * LOOK_S)
+        self._thread = self._bell = self._asked_at = None
 
-    def _run(self) -> None:
+    def _run(self, bell: socket.socket) -> None:
         failures = 0
         while not self._stopping.is_set():
             try:
                 with self._connected() as connection:
                     failures = 0
-                    self._hear(connection)
+                    self._hear(connection, bell)
             except Exception as error:  # an edge: whatever it is, there is another attempt
                 failures += 1
                 if not self.is_silent:
@@ -105,13 +115,21 @@ class Listener:
             self._notifier.hears(is_so=False)
             pooled.invalidate()
 
-    def _hear(self, connection: "psycopg.Connection[tuple[object, ...]]") -> None:
-        while not self._stopping.is_set():
-            for note in connection.notifies(timeout=LOOK_S):
-                if note.payload.isdecimal() and note.pid not in self._own:
-                    self._notifier.publish(int(note.payload))
-                if self._stopping.is_set():
-                    return
-            self._asked_at = time.monotonic()
-            connection.execute(ALIVE)
-            self._asked_at = None
+    def _hear(
+        self, connection: "psycopg.Connection[tuple[object, ...]]", bell: socket.socket
+    ) -> None:
+        ask_at = time.monotonic() + LOOK_S
+        with selectors.DefaultSelector() as waiting:
+            waiting.register(connection, selectors.EVENT_READ)
+            waiting.register(bell, selectors.EVENT_READ)
+            while not self._stopping.is_set():
+                # First what came with an answer: nothing else tells of it.
+                for note in connection.notifies(timeout=0):
+                    if note.payload.isdecimal() and note.pid not in self._own:
+                        self._notifier.publish(int(note.payload))
+                waiting.select(max(0.0, ask_at - time.monotonic()))
+                if time.monotonic() >= ask_at:
+                    self._asked_at = time.monotonic()
+                    connection.execute(ALIVE)
+                    self._asked_at = None
+                    ask_at = time.monotonic() + LOOK_S

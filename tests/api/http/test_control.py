@@ -2,9 +2,7 @@
 
 import pytest
 
-from api.auth import Caller
-from api.http.caller import caller_of
-from tests.api.http.yard import Json, Yard
+from tests.api.http.yard import Json, Yard, only_sees
 
 JOB = "/v1/namespaces/default/jobs/job"
 VERBS = ("hold", "release", "suspend", "resume", "requeue")
@@ -216,11 +214,12 @@ def test_claims_of_a_gang_that_waits_for_its_place_are_listed(yard: Yard) -> Non
     assert [first["items"], rest] == [claims[:2], claims[2:]]
 
 
-def test_claims_of_another_tenant_are_on_the_map_alone_without_whose_they_are(yard: Yard) -> None:
+def test_claims_of_another_tenant_are_on_the_map_alone_without_whose_they_are(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
     reserved(yard)
     assert yard.items("/v1/claims")
-    caller = Caller("someone", namespaces=frozenset({"vision"}))
-    yard.app.dependency_overrides[caller_of] = lambda: caller
+    only_sees(monkeypatch, "vision")
     assert yard.items("/v1/claims") == []
     drawn = yard.ok("GET", "/v1/map")
     assert drawn["jobs"] == []

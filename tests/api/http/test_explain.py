@@ -4,9 +4,7 @@ from typing import Any
 
 import pytest
 
-from api.auth import Caller
-from api.http.caller import caller_of
-from tests.api.http.yard import Yard
+from tests.api.http.yard import Yard, only_sees
 
 JOB = "/v1/namespaces/default/jobs/job"
 RULE = [{"group": "pp", "within": "rack", "mode": "required"}]
@@ -28,12 +26,6 @@ def full(yard: Yard) -> None:
 
 def changes(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {change["kind"]: change for change in reversed(found["changes"])}
-
-
-def only_sees(yard: Yard, *namespaces: str) -> None:
-    """All further requests come from somebody who may see these namespaces alone."""
-    caller = Caller("somebody", namespaces=frozenset(namespaces))
-    yard.app.dependency_overrides[caller_of] = lambda: caller
 
 
 def test_explain_names_the_nearest_domain_and_what_it_lacks(yard: Yard) -> None:
@@ -135,9 +127,11 @@ def test_the_job_that_ends_first_is_proposed_and_makes_room_when_it_does(yard: Y
     assert yard.ok("GET", JOB)["state"] == "bound"
 
 
-def test_jobs_of_other_tenants_are_told_as_numbers(yard: Yard) -> None:
+def test_jobs_of_other_tenants_are_told_as_numbers(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
     full(yard)
-    only_sees(yard, "mine")
+    only_sees(monkeypatch, "mine")
     found = asked(yard, parallelism={"tp": 8, "pp": 4}, namespace="mine")
     assert found["holders"] == [
         {"job": None, "gpus": 96, "expected_end": None, "hidden": 3, "more": 0}
@@ -147,10 +141,12 @@ def test_jobs_of_other_tenants_are_told_as_numbers(yard: Yard) -> None:
     assert "old-" not in str(found)
 
 
-def test_explain_of_a_job_that_the_caller_may_not_see_is_not_found(yard: Yard) -> None:
+def test_explain_of_a_job_that_the_caller_may_not_see_is_not_found(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
     yard.load()
     yard.submit()
-    only_sees(yard, "mine")
+    only_sees(monkeypatch, "mine")
     yard.refused(404, "GET", f"{JOB}/explain")
 
 

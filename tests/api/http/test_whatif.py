@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from api.http import whatif as whatif_route
 from api.http.supposing import FIELDS as WHATIF_FIELDS
-from tests.api.http.test_explain import full, only_sees
-from tests.api.http.yard import RACKS, Yard
+from tests.api.http.test_explain import full
+from tests.api.http.yard import RACKS, Yard, only_sees
 
 RACK = {"name": "new", "parallelism": {"tp": 8, "pp": 4}}
 SETS = (
@@ -145,9 +145,11 @@ def test_priority_lets_a_waiting_job_go_first(yard: Yard) -> None:
     assert effects(whatif(yard, changes=changes))["default/second"] == "started"
 
 
-def test_jobs_of_other_tenants_are_told_as_numbers(yard: Yard) -> None:
+def test_jobs_of_other_tenants_are_told_as_numbers(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
     full(yard)
-    only_sees(yard, "mine")
+    only_sees(monkeypatch, "mine")
     found = whatif(yard, changes=[{"kind": "lose_switch", "level": "leaf", "domain": "l2"}])
     assert (found["affected"], found["hidden"], found["effects"]) == ([], 1, {"stopped": 1})
     told = yard.refused(

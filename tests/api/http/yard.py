@@ -4,10 +4,13 @@ from collections.abc import Mapping
 from typing import Self
 
 import httpx2
+import pytest
 import sqlalchemy as sa
 from starlette.testclient import TestClient
 
+from api.auth import Caller
 from api.clock import Clock, ManualClock
+from api.http import caller
 from api.loop.runner import Runner
 from api.main import create_app
 from api.settings import Settings
@@ -142,3 +145,9 @@ def problems(answer: httpx2.Response, status: int) -> dict[str, str]:
     document = answer.json()
     assert document["status"] == status
     return {error["path"]: error["message"] for error in document["errors"]}
+
+
+def only_sees(patch: pytest.MonkeyPatch, *namespaces: str) -> None:
+    """All further requests come from somebody who may see these namespaces alone."""
+    somebody = Caller("somebody", namespaces=frozenset(namespaces))
+    patch.setattr(caller, "caller_in", lambda _scope: somebody)

@@ -107,6 +107,53 @@ def test_listener_that_was_cut_off_listens_again_and_nothing_is_missed(
     until(lambda: heard == [False, True], "it listens again")
 
 
+@of_postgresql
+def test_listener_that_hears_nothing_ends_at_once(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listen, "LOOK_S", 600.0)
+    assert database.listener is not None
+    database.listener.start()
+    until(lambda: database.notifier.pause_s > POLL_S, "it listens")
+    stopping = threading.Thread(target=database.listener.stop, daemon=True)
+    stopping.start()
+    stopping.join(30)
+    assert not stopping.is_alive()
+    assert "podyard-listener" not in [thread.name for thread in threading.enumerate()]
+
+
+@of_postgresql
+@pytest.mark.usefixtures("listener")
+def test_listener_that_always_hears_something_asks_all_the_same(
+    other: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others take a process that asks nothing for gone."""
+    monkeypatch.setattr(listen, "LOOK_S", 0.2)
+    asked = sa.text(
+        "SELECT query_start FROM pg_stat_activity WHERE query = :alive "
+        "AND datname = current_database()"
+    )
+    ends, seen = threading.Event(), set[object]()
+
+    def talk() -> None:
+        with other.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            while not ends.is_set():
+                connection.execute(sa.text(f"NOTIFY {notify.CHANNEL}, 'nothing'"))
+
+    def asks_again() -> bool:
+        with other.engine.connect() as connection:
+            seen.update(connection.execute(asked, {"alive": listen.ALIVE}).scalars())
+        return len(seen) > 1
+
+    talking = threading.Thread(target=talk)
+    talking.start()
+    try:
+        until(asks_again, "it asks twice")
+    finally:
+        ends.set()
+        talking.join()
+
+
 def test_looks_are_rare_only_while_commits_are_heard() -> None:
     notifier = Notifier(lambda: 7)
     assert notifier.pause_s == POLL_S
