@@ -238,8 +238,11 @@ class Runner:
         if self._known is None:
             kind = World if self._decisions is None else JournalWorld
             with self._uncollected():
-                self._known = load_snapshot(self._database, kind, head_first=True)
-            return self._known.world, self._known.policy, True
+                known = load_snapshot(self._database, kind, head_first=True)
+                # What came while it was read, which may take a second, is decided on with it.
+                policy = follow_with_policy(self._database, known.world) or known.policy
+            self._known = Snapshot(known.world, policy, known.backlog)
+            return self._known.world, policy, True
         world, backlog = self._known.world, self._known.backlog
         before = world.revision
         is_told = backlog is None and follow_told(self._database, world)

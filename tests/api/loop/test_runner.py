@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
+from typing import Any
 
 import pytest
 from sqlalchemy.exc import DBAPIError
@@ -20,6 +21,7 @@ from api.store.jobs import cancel_job, get_job
 from api.store.nodes import cordon_node, uncordon_node
 from api.store.pods import pods_of, report_pod
 from api.store.schema import open_database
+from api.store.snapshot import Snapshot
 from scheduler.cluster.world import World
 from scheduler.cycle import run_cycle
 from scheduler.model.lifecycle import FINAL, JobState, PodState
@@ -65,6 +67,22 @@ def test_cancel_of_a_bound_job_frees_its_gpus_for_one_that_waits(
     assert get_job(database, "default", "a").state is JobState.CANCELLED
     assert not get_job(database, "default", "a").cancelling
     assert get_job(database, "default", "b").state is JobState.BOUND
+
+
+def test_job_that_came_while_the_world_was_read_is_decided_on_with_it(
+    database: Database, runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load_cluster(database)
+    read = module.load_snapshot
+
+    def read_slowly(*args: Any, **kwargs: Any) -> Snapshot:
+        known = read(*args, **kwargs)
+        submit(database, "late")
+        return known
+
+    monkeypatch.setattr(module, "load_snapshot", read_slowly)
+    assert runner.turn()
+    assert get_job(database, "default", "late").state is JobState.BOUND
 
 
 def test_runner_is_at_rest_when_nothing_happens(database: Database, runner: Runner) -> None:
