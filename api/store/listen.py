@@ -118,18 +118,23 @@ class Listener:
     def _hear(
         self, connection: "psycopg.Connection[tuple[object, ...]]", bell: socket.socket
     ) -> None:
+        told = connection.pgconn  # the driver's loop over notes would not hear the bell
+        connection.add_notify_handler(lambda note: self._take(note.payload, note.pid))
         ask_at = time.monotonic() + LOOK_S
         with selectors.DefaultSelector() as waiting:
             waiting.register(connection, selectors.EVENT_READ)
             waiting.register(bell, selectors.EVENT_READ)
             while not self._stopping.is_set():
-                # First what came with an answer: nothing else tells of it.
-                for note in connection.notifies(timeout=0):
-                    if note.payload.isdecimal() and note.pid not in self._own:
-                        self._notifier.publish(int(note.payload))
+                told.consume_input()
+                while note := told.notifies():
+                    self._take(note.extra.decode(errors="replace"), note.be_pid)
                 waiting.select(max(0.0, ask_at - time.monotonic()))
                 if time.monotonic() >= ask_at:
                     self._asked_at = time.monotonic()
-                    connection.execute(ALIVE)
+                    connection.execute(ALIVE)  # notes that come with the answer are handled
                     self._asked_at = None
                     ask_at = time.monotonic() + LOOK_S
+
+    def _take(self, payload: str, session: int) -> None:
+        if payload.isdecimal() and session not in self._own:
+            self._notifier.publish(int(payload))
