@@ -4,7 +4,6 @@ import threading
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
-from typing import Any
 
 import pytest
 from sqlalchemy.exc import DBAPIError
@@ -75,8 +74,8 @@ def test_job_that_came_while_the_world_was_read_is_decided_on_with_it(
     load_cluster(database)
     read = module.load_snapshot
 
-    def read_slowly(*args: Any, **kwargs: Any) -> Snapshot:
-        known = read(*args, **kwargs)
+    def read_slowly(db: Database, kind: type[World], *, head_first: bool) -> Snapshot:
+        known = read(db, kind, head_first=head_first)
         submit(database, "late")
         return known
 
