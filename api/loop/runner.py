@@ -240,9 +240,9 @@ class Runner:
             with self._uncollected():
                 known = load_snapshot(self._database, kind, head_first=True)
                 # What came while it was read, which may take a second, is decided on with it.
-                policy = follow_with_policy(self._database, known.world) or known.policy
-            self._known = Snapshot(known.world, policy, known.backlog)
-            return self._known.world, policy, True
+                latest = follow_with_policy(self._database, known.world) or known.policy
+            self._known = Snapshot(known.world, latest, known.backlog)
+            return known.world, latest, True
         world, backlog = self._known.world, self._known.backlog
         before = world.revision
         is_told = backlog is None and follow_told(self._database, world)

@@ -20,7 +20,7 @@ from api.store.jobs import cancel_job, get_job
 from api.store.nodes import cordon_node, uncordon_node
 from api.store.pods import pods_of, report_pod
 from api.store.schema import open_database
-from api.store.snapshot import Snapshot
+from api.store.snapshot import Snapshot, load_snapshot
 from scheduler.cluster.world import World
 from scheduler.cycle import run_cycle
 from scheduler.model.lifecycle import FINAL, JobState, PodState
@@ -72,10 +72,9 @@ def test_job_that_came_while_the_world_was_read_is_decided_on_with_it(
     database: Database, runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load_cluster(database)
-    read = module.load_snapshot
 
     def read_slowly(db: Database, kind: type[World], *, head_first: bool) -> Snapshot:
-        known = read(db, kind, head_first=head_first)
+        known = load_snapshot(db, kind, head_first=head_first)
         submit(database, "late")
         return known
 
