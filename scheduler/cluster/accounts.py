@@ -35,6 +35,11 @@ class Account:
     cpu_milli: int = 0
     memory_mib: int = 0
 
+    @property
+    def is_any(self) -> bool:
+        """Whether anything is held."""
+        return bool(self.gpus or self.cpu_milli or self.memory_mib)
+
     def copy(self) -> "Account":
         return Account(self.gpus, dict(self.by_model), self.cpu_milli, self.memory_mib)
 
@@ -194,6 +199,8 @@ class Accounts:
             self.total[name].add(*amount)
 
     def _sum_up(self) -> None:
+        # Queues come and go: one that holds nothing leaves nothing behind.
+        self._direct = {queue: held for queue, held in self._direct.items() if held.is_any}
         self.total = {name: Account() for name in self.queues}
         for queue, direct in self._direct.items():
             for name in self.chains.get(queue, ()):

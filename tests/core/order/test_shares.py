@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.cluster.world import World
 from scheduler.model.job import JobSpec
-from scheduler.model.lifecycle import PodState, Reason
+from scheduler.model.lifecycle import JobState, PodState, Reason
 from scheduler.model.plan import JobRecord
 from scheduler.model.queue import Use
 from scheduler.order.shares import Denied, Shares, shares_of
@@ -91,6 +91,19 @@ def test_what_is_used_follows_a_queue_to_its_new_parent() -> None:
     world.set_queues((*TEAM[:1], queue("other"), queue("a", "other")))
     used = {name: account.gpus for name, account in world.accounts.total.items()}
     assert used == {"team": 0, "other": 8, "a": 8, "default": 0}
+
+
+def test_queues_that_come_and_go_leave_nothing_behind() -> None:
+    world = world_with()
+    for number in range(20):
+        record = job("j", f"q{number}")
+        world.set_queues([queue(record.spec.queue)])
+        run(world, record, "n001")
+        (pod,) = world.live_pods(record.uid)
+        world.put_pod(replace(pod, state=PodState.STOPPED))
+        world.put_job(replace(record, state=JobState.CANCELLED))
+    world.set_queues([])
+    assert world.accounts._direct == {}
 
 
 def test_queue_below_its_quota_keeps_it_only_if_nothing_is_taken() -> None:
