@@ -229,7 +229,7 @@ class _Line:
                 self._wait(job, spec.verdict(), fresh=fresh)
             return
         self._reservations.stand_for(job)
-        wish = (self._world.wish[job.uid], spec.gpu_count, spec.gpu)
+        wish = (self._world.wish(job.uid), spec.gpu_count, spec.gpu)
         verdict = self._verdicts.get(wish)
         if verdict is None:
             found = place(self._world.trial, spec)
@@ -267,7 +267,7 @@ class _Line:
             if not self._takes_over(job, spec):
                 self._wait(job, spec.verdict(), fresh=fresh)
             return
-        wish = (self._world.wish[job.uid], spec.gpu_count, spec.gpu)
+        wish = (self._world.wish(job.uid), spec.gpu_count, spec.gpu)
         self._reservations.stand_for(job, with_own=True)
         own = self._reservations.vacant_of(job.uid)
         is_hopeless = not (
@@ -293,7 +293,7 @@ class _Line:
         spec = self._charges.now.least_within(job)
         if spec is None:
             return False
-        wish = ("limit", self._world.wish[job.uid], spec.gpu_count)
+        wish = ("limit", self._world.wish(job.uid), spec.gpu_count)
         self._reservations.stand_for(job)
         has = self._preemption.make_room(job, spec, wish, under_limit=True)
         self._forget_if_ended()
@@ -436,7 +436,7 @@ class _Line:
 
     def _never_or(self, job: JobRecord, verdict: NoFit) -> NoFit:
         """The verdict, or the one on the empty cluster if not even that could hold the gang."""
-        key, never = self._world.wish[job.uid], self._world.never
+        key, never = self._world.wish(job.uid), self._world.never
         if key not in never:
             if len(never) >= WISHES_KEPT:
                 never.clear()

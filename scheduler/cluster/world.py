@@ -77,7 +77,7 @@ class World:
         self.alike: dict[Hashable, int] = {}
         self._alike_of: dict[JobId, Hashable] = {}
         self.on_node: dict[NodeId, dict[PodId, PodRecord]] = {}
-        self.wish: dict[JobId, int] = {}
+        self._wish: dict[JobId, int] = {}
         self._numbers: dict[object, int] = {}
         self._last_number = 0
         self.standing: dict[NodeId, NodeStanding] = {}
@@ -202,13 +202,15 @@ class World:
             self.recovering.discard(job.uid)
             self.sparing.discard(job.uid)
             self.timed.discard(job.uid)
-            self.wish.pop(job.uid, None)
+            self._wish.pop(job.uid, None)
             self._count_alike(job.uid, None)
         else:
             known = self.jobs.get(job.uid)
-            if known is None or known.spec is not job.spec:
-                self.wish[job.uid] = self._number(wish_of(job.spec))
+            if known is not None and known.spec is not job.spec:
+                self._wish.pop(job.uid, None)
             self.jobs[job.uid] = job
+            if job.state is JobState.PENDING:
+                self.wish(job.uid)  # of those that run, which are many, nobody asks
             if any(role.min < role.replicas for role in job.spec.roles):
                 self.elastic.add(job.uid)
             else:
@@ -236,7 +238,7 @@ class World:
             return job.uid
         spec = job.spec
         ends = spec.duration_s is not None
-        return (self.wish[job.uid], spec.queue, spec.priority, spec.preempts, ends, job.reason)
+        return (self.wish(job.uid), spec.queue, spec.priority, spec.preempts, ends, job.reason)
 
     def _count_alike(self, uid: JobId, key: Hashable) -> None:
         before = self._alike_of.pop(uid, None)
@@ -247,6 +249,13 @@ class World:
         if key is not None:
             self._alike_of[uid] = key
             self.alike[key] = self.alike.get(key, 0) + 1
+
+    def wish(self, uid: JobId) -> int:
+        """The number of what a job asks for; equal for jobs whose `wish_of` is equal."""
+        number = self._wish.get(uid)
+        if number is None:
+            number = self._wish[uid] = self._number(wish_of(self.jobs[uid].spec))
+        return number
 
     def _number(self, wish: object) -> int:
         if len(self._numbers) >= WISHES_KEPT and wish not in self._numbers:

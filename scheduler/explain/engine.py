@@ -201,7 +201,7 @@ class Engine:
         started = 0
         in_vain: set[int] = set()
         for job in self._ahead:
-            wish = world.wish[job.uid]
+            wish = world.wish(job.uid)
             if wish in in_vain or isinstance(shares.within(job), Denied):
                 continue
             mark = world.trial.mark()

@@ -79,7 +79,7 @@ class PeerCycle:
         )
         misfits: set[int] = set()
         for position, job in enumerate(line):
-            wish = turn.world.wish[job.uid]
+            wish = turn.world.wish(job.uid)
             if wish in misfits:
                 continue
             found = self.placer.place(trial, job.spec)
@@ -101,7 +101,7 @@ class PeerCycle:
         for job in behind:
             duration_s = job.spec.duration_s
             ends = duration_s is not None and now_s + duration_s <= starts_s
-            wish = (turn.world.wish[job.uid], ends)
+            wish = (turn.world.wish(job.uid), ends)
             if wish in misfits:
                 continue
             found = self.placer.place(turn.world.trial, job.spec)
