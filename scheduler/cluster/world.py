@@ -41,7 +41,7 @@ class World:
         windows: Maintenance windows by name, those that have no claims yet included.
         accounts: What each queue uses and who waits in it.
         trial: Edits for deciding; always rolled back before anything else is applied.
-        never: Wishes (`cycle.wish_of`) already asked of the empty cluster, with the verdict or
+        never: Wishes (`wish_of`) already asked of the empty cluster, with the verdict or
             None.
         best: Wishes already placed on the empty cluster, with what that is worth (see `backfill`).
         elastic: Jobs of which some members may come and go.
