@@ -113,13 +113,16 @@ def test_listener_that_hears_nothing_ends_at_once(
 ) -> None:
     monkeypatch.setattr(listen, "LOOK_S", 600.0)
     assert database.listener is not None
+    before = set(threading.enumerate())
     database.listener.start()
     until(lambda: database.notifier.pause_s > POLL_S, "it listens")
+    begun = set(threading.enumerate()) - before
+    (listening,) = (thread for thread in begun if thread.name == "podyard-listener")
     stopping = threading.Thread(target=database.listener.stop, daemon=True)
     stopping.start()
     stopping.join(30)
     assert not stopping.is_alive()
-    assert "podyard-listener" not in [thread.name for thread in threading.enumerate()]
+    assert not listening.is_alive()
 
 
 @of_postgresql
