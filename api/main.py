@@ -4,8 +4,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
+from starlette.routing import BaseRoute
 
 from api.admission.admit import Door
 from api.admission.hooks import HookRules
@@ -75,7 +76,7 @@ from api.settings import Settings
 from api.store.engine import Database
 from api.store.leases import Leases
 
-ROUTERS: tuple[APIRouter, ...] = (
+_ROUTERS = (
     jobs.router,
     control.router,
     batch.router,
@@ -105,6 +106,9 @@ ROUTERS: tuple[APIRouter, ...] = (
     login.router,
     audit.router,
 )
+# As they are: of included routers FastAPI analyses each route again while the first request waits,
+# and every request looks for its router first and then for its route.
+ROUTES: tuple[BaseRoute, ...] = tuple(route for router in _ROUTERS for route in router.routes)
 
 
 def create_app(
@@ -153,10 +157,8 @@ def create_app(
         lifespan=_lifespan,
     )
     app.state.service = service
-    # As they are: included, they would all be analysed again while the first request waits, and
-    # every request would look for its router first and then for its route.
-    for router in (*ROUTERS, webhook_router(database), extender_router(database)):
-        app.routes.extend(router.routes)
+    for routes in (ROUTES, webhook_router(database).routes, extender_router(database).routes):
+        app.routes.extend(routes)
     add_docs_page(app)
     add_dashboard(app)
     add_error_handlers(app)

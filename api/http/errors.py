@@ -3,7 +3,7 @@
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.routing import Match
+from starlette.routing import Match, Route
 
 from api.http.guard import BadRequest, problem_response
 from api.schemas.reading import InvalidFields, field_problems
@@ -62,9 +62,8 @@ def _path_of(request: Request) -> str:
 
 def _methods_of(request: Request) -> list[str]:
     """Methods that some route has for this path; each route by itself knows only its own."""
-    found = []
-    for method in _METHODS:
-        scope = dict(request.scope) | {"method": method}
-        if any(route.matches(scope)[0] is Match.FULL for route in request.app.routes):
-            found.append(method)
-    return found
+    found: set[str] = set()
+    for route in request.app.routes:
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:
+            found |= route.methods or set()
+    return [method for method in _METHODS if method in found]

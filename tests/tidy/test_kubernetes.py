@@ -11,7 +11,7 @@ import yaml
 from typer.testing import CliRunner
 
 from api.command import app
-from api.main import ROUTERS
+from api.main import ROUTES
 from api.settings import Settings, read_settings
 from tests.tidy.source import ROOT
 
@@ -123,7 +123,7 @@ def test_every_selector_finds_its_pods(deployment: Manifest) -> None:
 
 
 def test_probes_and_scrapes_ask_for_paths_that_there_are(replica: Manifest) -> None:
-    there = {getattr(route, "path", "") for router in ROUTERS for route in router.routes}
+    there = {getattr(route, "path", "") for route in ROUTES}
     probes = [replica[name]["httpGet"] for name in replica if name.endswith("Probe")]
     (scraped,) = manifests()["ServiceMonitor", "podyard"]["spec"]["endpoints"]
     assert len(probes) == 3
