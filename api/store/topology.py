@@ -1,6 +1,7 @@
 """The topology that the stored inventory makes, kept until the inventory changes."""
 
 from dataclasses import dataclass
+from functools import cache
 from threading import Lock
 
 import sqlalchemy as sa
@@ -101,8 +102,9 @@ def read_inventory(connection: Connection) -> Stored:
     }
     columns = (nodes.c.name, nodes.c.type, nodes.c.places, nodes.c.labels, nodes.c.taints)
     rows = connection.execute(sa.select(*columns).order_by(nodes.c.name)).all()
+    places_of = cache(load_places)  # neighbours have the same
     records = tuple(
-        NodeRecord(name, kind, load_places(places), load_labels(labels), load_taints(taints))
+        NodeRecord(name, kind, places_of(places), load_labels(labels), load_taints(taints))
         for name, kind, places, labels, taints in rows
     )
     inventory = Inventory(
