@@ -21,11 +21,10 @@ from api.transfer.commands import add_commands
 from scheduler.policy import PolicyError
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
-
     from api.clock import Clock
     from api.loop.outbox import Outbox
     from api.loop.runner import Runner
+    from api.main import App
     from api.metrics import Metrics
     from api.store.engine import Database
 
@@ -411,7 +410,7 @@ def _outbox(
     )
 
 
-def _run(asgi: "FastAPI", settings: Settings, listener: socket.socket) -> None:
+def _run(asgi: "App", settings: Settings, listener: socket.socket) -> None:
     import uvicorn
 
     from api.http.certificates import client_certificates
@@ -441,7 +440,7 @@ def _run(asgi: "FastAPI", settings: Settings, listener: socket.socket) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         # uvicorn raises the signal again once it has shut down; the rest is to be closed as well.
         signal.signal(number, lambda *_: None)
-    Server(config, asgi.state.service).run(sockets=[listener])
+    Server(config, asgi.service).run(sockets=[listener])
 
 
 def _url(settings: Settings, listener: socket.socket) -> str:

@@ -2,73 +2,35 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
+from typing import TYPE_CHECKING
 
-from fastapi import FastAPI
-from fastapi.concurrency import run_in_threadpool
-from starlette.routing import BaseRoute
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+from starlette.routing import Router
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.admission.admit import Door
 from api.admission.hooks import HookRules
+from api.auth.table import Asked
 from api.clock import Clock
-from api.dashboard.page import add_dashboard
 from api.hooks.configured import allowed_by
-from api.http import (
-    audit,
-    batch,
-    breaker,
-    cluster,
-    control,
-    draining,
-    events,
-    explaining,
-    faults,
-    gangs,
-    health,
-    heartbeat,
-    history,
-    hooks,
-    inventory,
-    jobs,
-    login,
-    logs,
-    nodes,
-    pods,
-    policy,
-    polling,
-    queues,
-    reservations,
-    spares,
-    usage,
-    watch,
-    whatif,
-)
+from api.http.alive import Alive
 from api.http.authenticate import Authenticate
-from api.http.docs_page import add_docs_page
 from api.http.echo import EchoHeartbeats
-from api.http.errors import add_error_handlers
 from api.http.express import Express
 from api.http.feed import Feed
 from api.http.gating import gate_by, is_asking
 from api.http.glimpse import Glimpse
-from api.http.guard import Guard
+from api.http.guard import Answers, Guard
+from api.http.later import Later, Rest, Until
 from api.http.observe import Observe
-from api.http.openapi import describe
 from api.http.patience import Patience
 from api.http.reader import Reader
-from api.http.recorder import Recorder
 from api.http.rights import TABLE
 from api.http.service import Service
 from api.http.sight import Sight
 from api.http.waiters import JobWaiters
-from api.k8s.extender.routes import extender_router
-from api.k8s.face import Face, error_response
-from api.k8s.kinds import Parts
-from api.k8s.registry import registry
 from api.k8s.request import is_face
-from api.k8s.rights import asked_of
-from api.k8s.volcano.lifecycle import Lifecycle
-from api.k8s.webhook.routes import webhook_router
 from api.loop.runner import Runner
 from api.loop.silence import Silence
 from api.metrics import Metrics
@@ -76,39 +38,8 @@ from api.settings import Settings
 from api.store.engine import Database
 from api.store.leases import Leases
 
-_ROUTERS = (
-    jobs.router,
-    control.router,
-    batch.router,
-    gangs.router,
-    explaining.router,
-    whatif.router,
-    pods.router,
-    logs.router,
-    nodes.router,
-    faults.router,
-    draining.router,
-    spares.router,
-    breaker.router,
-    heartbeat.router,
-    cluster.router,
-    polling.router,
-    history.router,
-    inventory.router,
-    queues.router,
-    usage.router,
-    reservations.router,
-    hooks.router,
-    events.router,
-    watch.router,
-    policy.router,
-    health.router,
-    login.router,
-    audit.router,
-)
-# As they are: of included routers FastAPI analyses each route again while the first request waits,
-# and every request looks for its router first and then for its route.
-ROUTES: tuple[BaseRoute, ...] = tuple(route for router in _ROUTERS for route in router.routes)
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 
 def create_app(
@@ -117,14 +48,13 @@ def create_app(
     clock: Clock,
     runner: Runner | None,
     metrics: Metrics | None = None,
-) -> FastAPI:
+) -> "App":
     """The service as an ASGI app.
 
     Args:
         runner: Started and stopped with the app; None where another process decides.
         metrics: Those that the runner counts in; its own by default.
     """
-    metrics = metrics or Metrics()
     reader = Reader(database)
     leases = Leases(database)
     service = Service(
@@ -132,7 +62,7 @@ def create_app(
         database=database,
         clock=clock,
         runner=runner,
-        metrics=metrics,
+        metrics=metrics or Metrics(),
         door=Door(
             database,
             HookRules(
@@ -150,78 +80,94 @@ def create_app(
     )
     if runner is not None:
         runner.silence = Silence(leases)
-    app = FastAPI(
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,
-        lifespan=_lifespan,
-    )
-    app.state.service = service
-    for routes in (ROUTES, webhook_router(database).routes, extender_router(database).routes):
-        app.routes.extend(routes)
-    add_docs_page(app)
-    add_dashboard(app)
-    add_error_handlers(app)
-    app.openapi = describe(app)  # type: ignore[method-assign]  # FastAPI's documented way
-    _add_layers(app, service, metrics)
-    return app
+    return App(service)
 
 
-def _add_layers(app: FastAPI, service: Service, metrics: Metrics) -> None:
-    """What requests pass before they come to a route; the last one added is the outermost."""
+class App:
+    """A service's layers, and what they wrap; starts and stops its threads.
+
+    Attributes:
+        service: Its parts.
+        later: What is made once the service has decided for the first time.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.later = Later(self._make_rest)
+        self._layers = _layered(service, self.later)
+        self._lifespan = Router(lifespan=self._running).lifespan
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._lifespan(scope, receive, send)
+        else:
+            await self._layers(scope, receive, send)
+
+    @property
+    def routed(self) -> "FastAPI":
+        """The routes and their description."""
+        return self.later.rest().routed
+
+    def _make_rest(self) -> Rest:
+        from api.routes import make_rest
+
+        return make_rest(self.service)
+
+    @asynccontextmanager
+    async def _running(self, _: object) -> AsyncIterator[None]:
+        service, later = self.service, self.later
+        runner = service.runner
+        if service.database.listener is not None:
+            service.database.listener.start()
+        await run_in_threadpool(service.gate.start)
+        if runner is not None:
+            await run_in_threadpool(runner.start)
+        later.start(None if runner is None else runner.has_turned, works=runner is not None)
+        try:
+            yield
+        finally:
+            await run_in_threadpool(later.stop)
+            await run_in_threadpool(service.sight.close)
+            await service.feed.stop()
+            await run_in_threadpool(service.waiters.close)
+            if runner is not None:
+                await run_in_threadpool(runner.stop)
+            await run_in_threadpool(service.leases.close)
+            await run_in_threadpool(service.gate.stop)
+
+
+def _layered(service: Service, later: Later) -> ASGIApp:
+    """What calls pass before they come to a route; from the innermost to the outermost."""
     settings, database, clock = service.settings, service.database, service.clock
-    app.add_middleware(Express, service=service)
-    app.add_middleware(EchoHeartbeats, leases=service.leases, clock=clock)
-    app.add_middleware(
-        Face,
-        parts=Parts(database, clock, service.door),
-        registry=registry(),
-        closing=service.feed.closing,
-    )
-    app.add_middleware(Glimpse, sight=service.sight)
-    app.add_middleware(
-        Authenticate,
+
+    def asked_of(method: str, path: str) -> Asked | None:
+        return later.rest().asked_of(method, path) if is_face(path) else None
+
+    def tell(error: Exception) -> Response:
+        return later.rest().tell(error)
+
+    answers: Answers = {is_face: tell}
+    app: ASGIApp = later
+    app = Express(app, service=service)
+    app = EchoHeartbeats(app, leases=service.leases, clock=clock)
+    app = Alive(app)
+    app = Glimpse(app, sight=service.sight)
+    app = Authenticate(
+        app,
         gate=service.gate,
         table=TABLE,
         clock=clock,
-        metrics=metrics,
-        faces=(partial(asked_of, registry()),),
-        answers={is_face: error_response},
+        metrics=service.metrics,
+        faces=(asked_of,),
+        answers=answers,
     )
-    app.add_middleware(
-        Guard,
+    app = Guard(
+        app,
         is_loopback=settings.is_loopback,
         inventory_bytes_max=settings.body_bytes_max,
-        answers={is_face: error_response},
+        answers=answers,
     )
     if database.listener is not None:
-        app.add_middleware(
-            Patience, is_silent=lambda: database.is_silent, answers={is_face: error_response}
-        )
-    app.add_middleware(Observe, metrics=metrics)
-
-
-@asynccontextmanager
-async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    service: Service = app.state.service
-    recorder = Recorder(service)
-    lifecycle = Lifecycle(service.database, service.clock)
-    if service.database.listener is not None:
-        service.database.listener.start()
-    await run_in_threadpool(service.gate.start)
-    if service.runner is not None:
-        await run_in_threadpool(service.runner.start)
-        recorder.start()
-        lifecycle.start()
-    try:
-        yield
-    finally:
-        await run_in_threadpool(recorder.stop)
-        await run_in_threadpool(lifecycle.stop)
-        await run_in_threadpool(service.sight.close)
-        await service.feed.stop()
-        await run_in_threadpool(service.waiters.close)
-        if service.runner is not None:
-            await run_in_threadpool(service.runner.stop)
-        await run_in_threadpool(service.leases.close)
-        await run_in_threadpool(service.gate.stop)
+        app = Patience(app, is_silent=lambda: database.is_silent, answers=answers)
+    app = Until(app, later=later, is_concerned=is_face)
+    return Observe(app, metrics=service.metrics)

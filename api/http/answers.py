@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fastapi import Response
+from starlette.responses import Response
 
 from api.problems import KINDS, MEDIA_TYPE, document
 from api.schemas.common import Strict

@@ -3,14 +3,12 @@
 from typing import Annotated, Literal
 
 from fastapi import Query
-from fastapi.concurrency import run_in_threadpool
+from starlette.concurrency import run_in_threadpool
 
 from api.auth import Right, check
 from api.http import security_examples as examples
 from api.http.answers import Json, answers
-from api.http.caller import Called
-from api.http.routing import Cursor, Limit, make_router
-from api.http.service import Served
+from api.http.routing import Called, Cursor, Limit, Served, make_router
 from api.http.shapes import rfc3339
 from api.schemas.common import LINE_PATTERN, TIME_PATTERN
 from api.schemas.reading import seconds_of

@@ -7,7 +7,7 @@ look at a flag.
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from urllib.parse import quote
 
 from starlette.datastructures import MutableHeaders
@@ -17,13 +17,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from api.auth import Caller, Forbidden, Role
 from api.auth.buckets import TooFast
 from api.auth.credentials import Unauthenticated
+from api.auth.seen import CALLER_KEY
 from api.auth.table import Asked, Table
 from api.clock import Clock
 from api.http.audit_writer import AuditBehind
-from api.http.caller import CALLER_KEY
-from api.http.errors import NoSuchPath, WrongMethod
 from api.http.gate import Gate, Identity
-from api.http.guard import problem_response
+from api.http.guard import Answers, NoSuchPath, WrongMethod, problem_response
 from api.metrics import Metrics
 from api.problems import kind_of
 from api.store.audit_log import Entry
@@ -66,7 +65,7 @@ class Authenticate:
         clock: Clock,
         metrics: Metrics,
         faces: Iterable[Finder] = (),
-        answers: Mapping[Callable[[str], bool], Callable[[Exception], Response]] | None = None,
+        answers: Answers | None = None,
     ) -> None:
         self._app, self._gate, self._keyring = app, gate, gate.keyring
         self._table, self._faces = table, tuple(faces)

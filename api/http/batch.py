@@ -5,22 +5,21 @@ from dataclasses import replace
 from typing import Annotated
 
 from fastapi import Depends, Request
-from fastapi.concurrency import run_in_threadpool
+from starlette.concurrency import run_in_threadpool
 
 from api.auth import Caller, Forbidden, Right, check
 from api.http import example_bodies, examples, shapes
 from api.http.answers import Json, answers, takes
-from api.http.body import INLINE_BYTES, JSON, media_type
-from api.http.caller import Called
-from api.http.routing import make_router
-from api.http.service import Served, Service
+from api.http.body import JSON, media_type
+from api.http.routing import Called, IdempotencyHeader, Served, make_router
+from api.http.service import Service
 from api.http.shapes import Shape
-from api.http.submitting import IdempotencyHeader, body_hash, idempotency_key, known_job
+from api.http.submitting import body_hash, idempotency_key, known_job
 from api.problems import SHOWN_MAX, kind_of, problems_of
 from api.schemas.batch import BatchResult, JobBatch, LooseBatch
 from api.schemas.job import JobBody
 from api.schemas.job_spec import ReadJob
-from api.schemas.reading import InvalidFields, read_json, write_json
+from api.schemas.reading import INLINE_BYTES, InvalidFields, read_json, write_json
 from api.store.batch import BatchDone, Submitted, run_batch
 from api.store.ending import End, Ended
 from api.store.errors import StoreError

@@ -4,11 +4,11 @@ from collections.abc import Awaitable, Callable
 from email.message import Message
 from typing import TypeVar
 
-from fastapi import Request
-from fastapi.concurrency import run_in_threadpool
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
 
 from api.schemas.common import Strict
-from api.schemas.reading import MalformedBody, read_json, write_json
+from api.schemas.reading import INLINE_BYTES, MalformedBody, read_json, write_json
 from scheduler.errors import InventoryError, Problem, SchedulerError
 from scheduler.importers import yaml_text
 
@@ -17,21 +17,8 @@ ModelT = TypeVar("ModelT", bound=Strict)
 JSON = "application/json"
 YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml")
 
-INLINE_BYTES = 32_768
-"""Longer bodies are read in a thread: the loop would stand still for other requests meanwhile."""
-
 YAML_VALUES_MAX = 200_000
 """Values of a YAML body, those behind aliases counted each time."""
-
-
-class BodyTooLarge(SchedulerError):
-    """A body over the limit of its path."""
-
-    def __init__(self, limit_bytes: int, found_bytes: int | None = None) -> None:
-        found = f"{found_bytes} bytes" if found_bytes is not None else "more"
-        super().__init__(
-            Problem("", f"found {found}; at most {limit_bytes} bytes are allowed here")
-        )
 
 
 class WrongMediaType(SchedulerError):

@@ -3,8 +3,8 @@
 from api.http import fault_examples as told
 from api.http import shapes
 from api.http.answers import Json, answers
-from api.http.routing import make_router
-from api.http.service import Served, Service
+from api.http.routing import Served, make_router
+from api.http.service import Service
 from api.schemas.fault import Breaker
 from api.store.policy import load_policy
 from scheduler.cluster.world import World

@@ -8,8 +8,8 @@ from fastapi import Query
 from api.http import examples, shapes
 from api.http.answers import Json, answers
 from api.http.map_counts import MapCounts
-from api.http.routing import Limit, OffsetCursor, make_router
-from api.http.service import Served, Service
+from api.http.routing import Limit, OffsetCursor, Served, make_router
+from api.http.service import Service
 from api.schemas.common import LEVEL_PATTERN
 from api.schemas.reading import InvalidFields
 from api.schemas.topology import DomainPage, RackPage, Topology

@@ -8,8 +8,8 @@ from api.http import claim_examples as told
 from api.http import example_bodies, examples, shapes
 from api.http.answers import Json, answers, takes
 from api.http.body import json_body, optional_json_body
-from api.http.routing import NamePath, make_router
-from api.http.service import Served, Service
+from api.http.routing import NamePath, Served, make_router
+from api.http.service import Service
 from api.schemas.checkpoint import CheckpointReport
 from api.schemas.job import Job
 from api.schemas.node import Nothing

@@ -11,11 +11,10 @@ from api.http import example_bodies, examples, shapes
 from api.http import fault_examples as told
 from api.http.answers import Json, answers, takes
 from api.http.body import optional_json_body
-from api.http.caller import Called
 from api.http.explaining import may_see
 from api.http.faults import KindPath, SetPath
-from api.http.routing import NamePath, make_router
-from api.http.service import Served, Service
+from api.http.routing import Called, NamePath, Served, make_router
+from api.http.service import Service
 from api.http.whatif import AFFECTED_MAX, effect, turn
 from api.schemas.fault import DrainBody, Drained, FenceBody, Undrained
 from api.schemas.node import Node, Nothing

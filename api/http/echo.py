@@ -7,8 +7,8 @@ answered otherwise by now, goes on to the route.
 from dataclasses import dataclass
 from types import SimpleNamespace
 
-from fastapi import Request
-from fastapi.concurrency import run_in_threadpool
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 

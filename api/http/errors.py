@@ -5,20 +5,12 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 
-from api.http.guard import BadRequest, problem_response
+from api.http.guard import BadRequest, NoSuchPath, WrongMethod, problem_response
 from api.schemas.reading import InvalidFields, field_problems
 from api.store.errors import StoreError
 from scheduler.errors import Problem, SchedulerError
 
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
-
-
-class NoSuchPath(SchedulerError):
-    """A path that no route has."""
-
-
-class WrongMethod(SchedulerError):
-    """A path that does not have this method."""
 
 
 def add_error_handlers(app: FastAPI) -> None:

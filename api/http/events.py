@@ -5,9 +5,7 @@ from functools import partial
 from api.auth.seen import namespaces_read
 from api.http import examples, shapes
 from api.http.answers import Json, answers
-from api.http.caller import Called
-from api.http.routing import Limit, NameFilter, RevisionCursor, Since, make_router
-from api.http.service import Served
+from api.http.routing import Called, Limit, NameFilter, RevisionCursor, Served, Since, make_router
 from api.http.watch import JobNameFilter, KindsFilter, kinds_of
 from api.schemas.event import EventPage
 from api.store.events import list_events

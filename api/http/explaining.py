@@ -8,9 +8,8 @@ from fastapi import Query
 from api.auth import Caller, visible
 from api.http import examples, shapes
 from api.http.answers import Json, answers
-from api.http.caller import Called
-from api.http.routing import REVISION_MAX, NamePath, make_router
-from api.http.service import Served, Service
+from api.http.routing import REVISION_MAX, Called, NamePath, Served, make_router
+from api.http.service import Service
 from api.http.verdicts import (
     NOT_PLACED,
     answered,

@@ -1,28 +1,28 @@
 """The plain submission, which is most of what is written: answered before any route is looked for.
 
-Whatever is asked in an unusual way, with a key, as YAML, as a dry run, goes on to the route, which
+Whatever is asked in an unusual way, as YAML, as a dry run, goes on to the route, which
 does the same and describes it.
 """
 
+import re
 from types import SimpleNamespace
-from typing import cast
+from typing import NamedTuple, cast
 
-from fastapi.concurrency import run_in_threadpool
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.auth import Right, check
+from api.auth.seen import caller_in
 from api.http import shapes
 from api.http.answers import Json
-from api.http.body import INLINE_BYTES
-from api.http.caller import caller_in
 from api.http.guard import problem_response
 from api.http.service import Service
-from api.http.submitting import submit_one
+from api.http.submitting import KEY_MAX, KEY_PATTERN, submit_one
 from api.http.waiting import FAR_ENOUGH, WAIT_S, WAIT_S_MAX, WaitFor, wait_for
 from api.schemas.job import JobBody
-from api.schemas.reading import read_json
+from api.schemas.reading import INLINE_BYTES, read_json
 from api.store.errors import StoreError
 from scheduler.errors import SchedulerError
 
@@ -30,8 +30,20 @@ PATH = "/v1/jobs"
 _ROUTE = SimpleNamespace(path=PATH)
 _JSON = b"application/json"
 
-Asked = tuple[WaitFor | None, float]
-"""What to wait for, and how long."""
+_KEY = re.compile(KEY_PATTERN.encode())
+
+
+class Asked(NamedTuple):
+    """What a plain submission asks for.
+
+    Attributes:
+        wait: What to wait for.
+        timeout_s: How long.
+    """
+
+    key: str | None
+    wait: WaitFor | None
+    timeout_s: float
 
 
 class Express:
@@ -48,14 +60,12 @@ class Express:
             return
         scope["route"] = _ROUTE
         try:
-            answer: Response = await self._submit(scope, await _body(receive), *asked)
+            answer: Response = await self._submit(scope, await _body(receive), asked)
         except (SchedulerError, StoreError) as error:
             answer = problem_response(error)
         await answer(scope, receive, send)
 
-    async def _submit(
-        self, scope: Scope, body: bytes, wait: WaitFor | None, timeout_s: float
-    ) -> Json:
+    async def _submit(self, scope: Scope, body: bytes, asked: Asked) -> Json:
         read = (
             read_json(JobBody, body)
             if len(body) <= INLINE_BYTES
@@ -63,9 +73,11 @@ class Express:
         )
         caller = caller_in(scope)
         check(caller, Right.SUBMIT, namespace=read.namespace)
-        job, created = await run_in_threadpool(submit_one, self._service, caller, read, None, wait)
-        if wait is not None:
-            job = await wait_for(self._service, job.uid, wait, timeout_s, job)
+        job, created = await run_in_threadpool(
+            submit_one, self._service, caller, read, asked.key, asked.wait
+        )
+        if asked.wait is not None:
+            job = await wait_for(self._service, job.uid, asked.wait, asked.timeout_s, job)
         return Json(shapes.job(job), 201 if created else 200)
 
 
@@ -73,20 +85,22 @@ def _plain(scope: Scope) -> Asked | None:
     """What a plain submission asks for; None if the request is anything else."""
     if scope["type"] != "http" or scope["path"] != PATH or scope["method"] != "POST":
         return None
-    kinds = 0
+    kinds, key = 0, None
     for name, value in scope["headers"]:
         if name == b"content-type":
             kinds += 1
             if value != _JSON:
                 return None
         elif name == b"idempotency-key":
-            return None
-    return _asked(scope["query_string"]) if kinds == 1 else None
+            if key is not None or len(value) > KEY_MAX or not _KEY.fullmatch(value):
+                return None
+            key = value.decode("ascii")
+    return _asked(scope["query_string"], key) if kinds == 1 else None
 
 
-def _asked(query: bytes) -> Asked | None:
+def _asked(query: bytes, key: str | None) -> Asked | None:
     if not query:
-        return None, WAIT_S
+        return Asked(key, None, WAIT_S)
     wait: WaitFor | None = None
     timeout_s: float | None = None
     for part in query.decode("latin-1").split("&"):
@@ -98,7 +112,7 @@ def _asked(query: bytes) -> Asked | None:
         else:
             return None
     timeout_s = WAIT_S if timeout_s is None else timeout_s
-    return (wait, timeout_s) if timeout_s <= WAIT_S_MAX else None
+    return Asked(key, wait, timeout_s) if timeout_s <= WAIT_S_MAX else None
 
 
 async def _body(receive: Receive) -> bytes:

@@ -9,9 +9,7 @@ from api.http import example_bodies, shapes
 from api.http import fault_examples as told
 from api.http.answers import Json, answers, takes
 from api.http.body import json_body, optional_json_body
-from api.http.caller import Called
-from api.http.routing import Cursor, Limit, LineFilter, NamePath, make_router
-from api.http.service import Served
+from api.http.routing import Called, Cursor, Limit, LineFilter, NamePath, Served, make_router
 from api.schemas.common import LINE_PATTERN
 from api.schemas.fault import (
     BreakerReset,

@@ -8,13 +8,12 @@ from fastapi.responses import PlainTextResponse
 
 from api.http import examples, shapes
 from api.http.answers import Json, answers
-from api.http.caller import Called
 from api.http.example_launch import placement_also
 from api.http.placement_formats import FORMATS, TEXTS
 from api.http.placement_laid import Laid, laid
 from api.http.placement_view import placement
-from api.http.routing import Limit, NamePath, RevisionCursor, Since, make_router
-from api.http.service import Served, Service
+from api.http.routing import Called, Limit, NamePath, RevisionCursor, Served, Since, make_router
+from api.http.service import Service
 from api.http.verdicts import NOT_PLACED
 from api.schemas.event import EventPage
 from api.schemas.placement import Placement

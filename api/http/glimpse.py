@@ -9,12 +9,14 @@ from types import SimpleNamespace
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api.http.caller import caller_in
-from api.http.polling import answer_headers, is_match
+from api.auth.seen import caller_in
 from api.http.sight import Answer, Sight
 
 PATH = "/v1/overview"
 _ROUTE = SimpleNamespace(path=PATH)
+
+VARY = "Accept-Encoding, Authorization, Cookie"
+"""Who asks decides which names are in an answer."""
 
 
 class Glimpse:
@@ -61,3 +63,14 @@ def _chosen(answer: Answer, asked: Headers) -> tuple[int, bytes, dict[str, str]]
     if answer.packed is not None and "gzip" in asked.get("accept-encoding", ""):
         return 200, answer.packed, headers | {"Content-Encoding": "gzip"}
     return 200, answer.text, headers
+
+
+def answer_headers(answer: Answer) -> dict[str, str]:
+    """Those of every answer that is polled for."""
+    return {"ETag": answer.etag, "Cache-Control": "no-cache", "Vary": VARY}
+
+
+def is_match(etag: str, match: str) -> bool:
+    """Whether an `If-None-Match` names this answer; weak ones count, as RFC 9110 has it."""
+    named = (tag.strip().removeprefix("W/") for tag in match.split(","))
+    return any(tag in {etag, "*"} for tag in named)

@@ -8,7 +8,6 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.http.body import BodyTooLarge
 from api.problems import MEDIA_TYPE, document_of
 from api.schemas.reading import write_json
 from scheduler.errors import Problem, SchedulerError
@@ -20,9 +19,30 @@ INVENTORY_PATH = "/v1/inventory"
 SNAPSHOT_PATHS = "/extender/"
 """Foreign schedulers send whole clusters there."""
 
+Answers = Mapping[Callable[[str], bool], Callable[[Exception], Response]]
+"""How errors are told of on paths that are not answered with problem documents."""
+
+
+class BodyTooLarge(SchedulerError):
+    """A body over the limit of its path."""
+
+    def __init__(self, limit_bytes: int, found_bytes: int | None = None) -> None:
+        found = f"{found_bytes} bytes" if found_bytes is not None else "more"
+        super().__init__(
+            Problem("", f"found {found}; at most {limit_bytes} bytes are allowed here")
+        )
+
 
 class BadRequest(SchedulerError):
     """A request that HTTP itself does not allow."""
+
+
+class NoSuchPath(SchedulerError):
+    """A path that no route has."""
+
+
+class WrongMethod(SchedulerError):
+    """A path that does not have this method."""
 
 
 class ForeignHost(SchedulerError):
@@ -49,7 +69,7 @@ class Guard:
         *,
         is_loopback: bool,
         inventory_bytes_max: int,
-        answers: Mapping[Callable[[str], bool], Callable[[Exception], Response]] | None = None,
+        answers: Answers | None = None,
     ) -> None:
         self._app = app
         self._answers = answers or {}

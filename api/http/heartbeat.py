@@ -12,8 +12,8 @@ from api.http.body import json_body
 from api.http.echo import remember
 from api.http.launch_env import waits
 from api.http.launching import fence_after_s, launch_of
-from api.http.routing import NamePath, make_router
-from api.http.service import Served, Service
+from api.http.routing import NamePath, Served, make_router
+from api.http.service import Service
 from api.schemas.heartbeat import HeartbeatAnswer, HeartbeatBody
 from api.schemas.reading import InvalidFields
 from api.store.hearing import Agent, Heard, Said, hear

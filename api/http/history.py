@@ -6,8 +6,7 @@ from fastapi import Query
 
 from api.http import example_polling as examples
 from api.http.answers import Json, answers
-from api.http.routing import make_router
-from api.http.service import Served
+from api.http.routing import Served, make_router
 from api.schemas.polling import SeriesAnswer
 from api.store.series import Point, read
 

@@ -11,9 +11,8 @@ from api.http import example_bodies, shapes
 from api.http import hook_examples as told
 from api.http.answers import Json, answers, takes
 from api.http.body import optional_json_body
-from api.http.caller import Called
-from api.http.routing import Cursor, Limit, NameFilter, NamePath, make_router
-from api.http.service import Served, Service
+from api.http.routing import Called, Cursor, Limit, NameFilter, NamePath, Served, make_router
+from api.http.service import Service
 from api.schemas.checkpoint import CheckpointPage
 from api.schemas.hook import Delivery, DeliveryPage, DeliveryStateName
 from api.schemas.node import Nothing

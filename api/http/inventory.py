@@ -7,8 +7,7 @@ from fastapi import Depends, Query, Request, Response
 from api.http import example_bodies, examples
 from api.http.answers import Json, answers, takes_text, text_answer
 from api.http.body import JSON, YAML_TYPES, media_type
-from api.http.routing import make_router
-from api.http.service import Served
+from api.http.routing import Served, make_router
 from api.http.shapes import Shape
 from api.ingest.asked import PODYARD, Asked
 from api.schemas.common import LEVEL_PATTERN, LINE_PATTERN, NAME_PATTERN

@@ -3,20 +3,29 @@
 from typing import Annotated
 
 from fastapi import Depends, Query
-from fastapi.concurrency import run_in_threadpool
+from starlette.concurrency import run_in_threadpool
 
 from api.auth import Right, check
 from api.auth.seen import namespaces_read
 from api.http import example_bodies, examples, shapes
 from api.http.answers import Json, answers, takes
 from api.http.body import YAML_TYPES, json_or_yaml_body
-from api.http.caller import Called
 from api.http.changing import IfMatch, change_one, patch_body
 from api.http.dry_run import dry_run_of
-from api.http.routing import Cursor, Limit, NameFilter, NamePath, make_router
-from api.http.service import Served
-from api.http.submitting import IdempotencyHeader, submit_one
-from api.http.waiting import WAIT_S, Timeout, Wait, wait_for
+from api.http.routing import (
+    Called,
+    Cursor,
+    IdempotencyHeader,
+    Limit,
+    NameFilter,
+    NamePath,
+    Served,
+    Timeout,
+    Wait,
+    make_router,
+)
+from api.http.submitting import submit_one
+from api.http.waiting import WAIT_S, wait_for
 from api.schemas.job import Job, JobBody, JobPage, JobStateName
 from api.schemas.job_change import JobPatch
 from api.store.jobs import cancel_job, get_job, list_jobs

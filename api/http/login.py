@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from fastapi import Depends, Request, Response
-from fastapi.concurrency import run_in_threadpool
+from starlette.concurrency import run_in_threadpool
 
 from api.auth import Caller
 from api.auth.credentials import COOKIE, SECURE_COOKIE, Credentials, read_credentials
@@ -12,10 +12,9 @@ from api.http import security_examples as examples
 from api.http.answers import Json, answers, takes
 from api.http.authenticate import request_id
 from api.http.body import json_body, optional_json_body
-from api.http.caller import Called
 from api.http.gate import Identity
-from api.http.routing import make_router
-from api.http.service import Served, Service
+from api.http.routing import Called, Served, make_router
+from api.http.service import Service
 from api.schemas.node import Nothing
 from api.schemas.security import LoginBody, WhoAmI
 from api.store.audit_log import Entry

@@ -8,12 +8,12 @@ import time
 from typing import Annotated
 
 from fastapi import Depends, Path, Query
-from fastapi.concurrency import run_in_threadpool
+from starlette.concurrency import run_in_threadpool
 
 from api.http.answers import Json, answers, takes
 from api.http.body import json_body
-from api.http.routing import NamePath, make_router
-from api.http.service import Served, Service
+from api.http.routing import NamePath, Served, make_router
+from api.http.service import Service
 from api.schemas.log import TAIL_BYTES_MAX, LogBody, LogTaken, PodLog, StreamName
 from api.store.errors import Conflict
 from api.store.log_requests import (

@@ -8,9 +8,8 @@ from fastapi import Depends, Query
 from api.http import example_bodies, examples, shapes
 from api.http.answers import Json, answers, takes
 from api.http.body import optional_json_body
-from api.http.caller import Called
-from api.http.routing import Cursor, Limit, LineFilter, NamePath, make_router
-from api.http.service import Served, Service
+from api.http.routing import Called, Cursor, Limit, LineFilter, NamePath, Served, make_router
+from api.http.service import Service
 from api.schemas.common import LINE_PATTERN
 from api.schemas.node import CordonBody, HealthName, Node, NodePage, Nothing
 from api.schemas.reading import InvalidFields

@@ -6,12 +6,11 @@ come through; nothing was acknowledged.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
-from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.http.guard import problem_response
+from api.http.guard import Answers, problem_response
 from api.store.errors import DatabaseSilent
 
 LOOK_S = 0.5
@@ -34,7 +33,7 @@ class Patience:
         app: ASGIApp,
         *,
         is_silent: Callable[[], bool],
-        answers: Mapping[Callable[[str], bool], Callable[[Exception], Response]] | None = None,
+        answers: Answers | None = None,
     ) -> None:
         self._app = app
         self._is_silent = is_silent

@@ -10,9 +10,16 @@ from api.auth.seen import Names, may_report, namespaces_read
 from api.http import example_bodies, examples, shapes
 from api.http.answers import Json, answers, takes
 from api.http.body import json_body
-from api.http.caller import Called
-from api.http.routing import Cursor, Limit, LineFilter, NameFilter, NamePath, make_router
-from api.http.service import Served
+from api.http.routing import (
+    Called,
+    Cursor,
+    Limit,
+    LineFilter,
+    NameFilter,
+    NamePath,
+    Served,
+    make_router,
+)
 from api.schemas.common import LINE_PATTERN
 from api.schemas.pod import Pod, PodPage, StatusBody
 from api.store.pods import list_pods, report_pod

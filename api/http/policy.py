@@ -8,9 +8,9 @@ from api.clock import ManualClock
 from api.http import example_bodies, examples, shapes
 from api.http.answers import Json, answers, takes
 from api.http.body import json_body, optional_json_body
-from api.http.errors import NoSuchPath
-from api.http.routing import make_router
-from api.http.service import Served, Service
+from api.http.guard import NoSuchPath
+from api.http.routing import Served, make_router
+from api.http.service import Service
 from api.schemas.node import Nothing
 from api.schemas.service import ClockBody, ClockTime, Paused, PolicyBody
 from api.store.policy import get_policy, put_policy

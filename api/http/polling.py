@@ -4,17 +4,17 @@ from functools import partial
 from typing import Annotated
 
 from fastapi import Header, Query, Response
-from fastapi.concurrency import run_in_threadpool
+from starlette.concurrency import run_in_threadpool
 
 from api.auth.seen import Names
 from api.http import example_polling as examples
 from api.http import shapes
 from api.http.answers import Documented, answers
-from api.http.caller import Called
 from api.http.glance import MESSAGE_SHOWN
+from api.http.glimpse import answer_headers, is_match
 from api.http.largest import largest_of
-from api.http.routing import REVISION_MAX, make_router
-from api.http.service import Served, Service
+from api.http.routing import REVISION_MAX, Called, Served, make_router
+from api.http.service import Service
 from api.http.sight import Answer
 from api.schemas.polling import MapDrawing, Overview
 from api.store.happenings import newest_faults, open_faults
@@ -25,9 +25,6 @@ router = make_router("cluster")
 
 QUEUES_SHOWN = 100
 FAULTS_SHOWN = 5
-
-VARY = "Accept-Encoding, Authorization, Cookie"
-"""Who asks decides which names are in an answer."""
 
 NOT_MODIFIED: Documented = {
     304: {"description": "Nothing changed since the answer with that ETag.", "content": {}}
@@ -177,14 +174,3 @@ def _sent(answer: Answer, match: str | None, encoding: str | None) -> Response:
         headers["Content-Encoding"] = "gzip"
         return Response(answer.packed, headers=headers, media_type="application/json")
     return Response(answer.text, headers=headers, media_type="application/json")
-
-
-def answer_headers(answer: Answer) -> dict[str, str]:
-    """Those of every answer that is polled for."""
-    return {"ETag": answer.etag, "Cache-Control": "no-cache", "Vary": VARY}
-
-
-def is_match(etag: str, match: str) -> bool:
-    """Whether an `If-None-Match` names this answer; weak ones count, as RFC 9110 has it."""
-    named = (tag.strip().removeprefix("W/") for tag in match.split(","))
-    return any(tag in {etag, "*"} for tag in named)

@@ -9,9 +9,7 @@ from fastapi import Depends
 from api.http import example_bodies, examples, shapes
 from api.http.answers import Json, answers, takes
 from api.http.body import json_body
-from api.http.caller import Called
-from api.http.routing import Cursor, Limit, NamePath, make_router
-from api.http.service import Served
+from api.http.routing import Called, Cursor, Limit, NamePath, Served, make_router
 from api.schemas.common import NAME_PATTERN, PATTERN_WORDS
 from api.schemas.queue import Queue, QueueBody, QueuePage, QueuePatch, QueuePut
 from api.store import queues

@@ -10,9 +10,16 @@ from api.http import claim_examples as told
 from api.http import shapes
 from api.http.answers import Json, answers, takes
 from api.http.body import json_body
-from api.http.caller import Called
-from api.http.routing import Cursor, Limit, LineFilter, NameFilter, NamePath, make_router
-from api.http.service import Served
+from api.http.routing import (
+    Called,
+    Cursor,
+    Limit,
+    LineFilter,
+    NameFilter,
+    NamePath,
+    Served,
+    make_router,
+)
 from api.schemas.reading import InvalidFields, seconds_of, shown
 from api.schemas.reservation import ClaimPage, Reservation, ReservationBody, ReservationPage
 from api.store.claims import ClaimView, list_claims

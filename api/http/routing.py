@@ -1,12 +1,17 @@
-"""Routes that refuse query parameters they do not know, and the parameters that lists share."""
+"""Routes that refuse query parameters they do not know, and what several of them are given."""
 
 from collections.abc import Callable, Coroutine
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 
+from api.auth import Caller
+from api.auth.seen import caller_in
+from api.http.service import Service
+from api.http.submitting import KEY_MAX, KEY_PATTERN
+from api.http.waiting import WAIT_S_MAX, WaitFor
 from api.schemas.common import LINE_PATTERN, NAME_PATTERN
 from api.schemas.reading import InvalidFields
 from scheduler.errors import Problem
@@ -33,6 +38,44 @@ LineFilter = Annotated[str | None, Query(max_length=253, pattern=LINE_PATTERN)]
 
 # What is not a name here names nothing: such a path is answered 404, not 422.
 NamePath = Annotated[str, Path(max_length=253, pattern=LINE_PATTERN)]
+
+
+Wait = Annotated[
+    WaitFor | None,
+    Query(description="Answer when the job is so far, or at the time-out as it is then."),
+]
+Timeout = Annotated[
+    float,
+    Query(ge=0, le=WAIT_S_MAX, allow_inf_nan=False, description="Longest wait, in seconds."),
+]
+IdempotencyHeader = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=KEY_MAX,
+        pattern=KEY_PATTERN,
+        description="A caller's requests with equal keys in one namespace are one job, for 24 "
+        "hours.",
+    ),
+]
+
+
+async def service_of(request: Request) -> Service:
+    """The service of a request; a coroutine, as a plain function would cost a thread."""
+    service = request.app.state.service
+    if not isinstance(service, Service):
+        raise TypeError("the app was not made by make_rest")
+    return service
+
+
+async def caller_of(request: Request) -> Caller:
+    """The request's caller; a coroutine, as a plain function would cost a thread."""
+    return caller_in(request.scope)
+
+
+Served = Annotated[Service, Depends(service_of)]
+Called = Annotated[Caller, Depends(caller_of)]
 
 
 class StrictRoute(APIRoute):

@@ -1,9 +1,6 @@
 """What the routes share: the parts of one service, handed in by the composition root."""
 
 from dataclasses import dataclass, field
-from typing import Annotated
-
-from fastapi import Depends, Request
 
 from api.admission.admit import Door
 from api.clock import Clock
@@ -45,14 +42,3 @@ class Service:
     leases: Leases
     gate: Gate
     regrets: Regrets = field(default_factory=Regrets)
-
-
-async def service_of(request: Request) -> Service:
-    """The service of a request; a coroutine, as a plain function would cost a thread."""
-    service = request.app.state.service
-    if not isinstance(service, Service):
-        raise TypeError("the app was not made by create_app")
-    return service
-
-
-Served = Annotated[Service, Depends(service_of)]

@@ -3,7 +3,7 @@
 import socket
 
 import uvicorn
-from fastapi.concurrency import run_in_threadpool
+from starlette.concurrency import run_in_threadpool
 
 from api.http.service import Service
 

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping
 from api.http import fault_examples as told
 from api.http import shapes
 from api.http.answers import Json, answers
-from api.http.routing import make_router
-from api.http.service import Served
+from api.http.routing import Served, make_router
 from api.schemas.spare import Spares
 from api.store.fault_records import observed_faults
 from api.store.policy import load_policy

@@ -3,9 +3,6 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Annotated
-
-from fastapi import Header
 
 from api.auth import Caller
 from api.http.service import Service
@@ -17,17 +14,8 @@ from api.store.ground import Moved
 from api.store.views import IdempotencyKey, JobView
 from scheduler.errors import InvariantError, JobError, SchedulerError
 
-IdempotencyHeader = Annotated[
-    str | None,
-    Header(
-        alias="Idempotency-Key",
-        min_length=1,
-        max_length=255,
-        pattern=r"^[\x21-\x7e]+$",
-        description="A caller's requests with equal keys in one namespace are one job, for 24 "
-        "hours.",
-    ),
-]
+KEY_PATTERN, KEY_MAX = r"^[\x21-\x7e]+$", 255
+"""Of `Idempotency-Key`."""
 
 
 def submit_one(

@@ -7,9 +7,7 @@ from fastapi import Query
 from api.auth.seen import namespaces_read
 from api.http import examples, shapes
 from api.http.answers import Json, answers
-from api.http.caller import Called
-from api.http.routing import Cursor, Limit, NameFilter, make_router
-from api.http.service import Served
+from api.http.routing import Called, Cursor, Limit, NameFilter, Served, make_router
 from api.schemas.usage import UsagePage
 from api.store.months import month_of
 from api.store.usage import UsageRow, read_usage

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from fastapi.concurrency import run_in_threadpool
+from starlette.concurrency import run_in_threadpool
 
 from api.store.engine import Database
 from api.store.job_rows import later_view

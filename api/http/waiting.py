@@ -1,9 +1,7 @@
 """What a request may wait for."""
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Literal
-
-from fastapi import Query
+from typing import Literal
 
 from api.http.service import Service
 from api.http.verdicts import NOT_PLACED
@@ -15,14 +13,6 @@ WAIT_S = 30.0
 WAIT_S_MAX = 300.0
 
 WaitFor = Literal["bound", "running", "finished"]
-Wait = Annotated[
-    WaitFor | None,
-    Query(description="Answer when the job is so far, or at the time-out as it is then."),
-]
-Timeout = Annotated[
-    float,
-    Query(ge=0, le=WAIT_S_MAX, allow_inf_nan=False, description="Longest wait, in seconds."),
-]
 
 _NOT_RUNNING = NOT_PLACED | {JobState.BOUND}
 

@@ -4,14 +4,13 @@ from collections.abc import Callable
 from typing import Annotated
 
 from fastapi import Header, Query, Response
-from fastapi.concurrency import run_in_threadpool
+from starlette.concurrency import run_in_threadpool
 
 from api.auth.seen import namespaces_read
 from api.http import examples
 from api.http.answers import problem_answer, text_answer
-from api.http.caller import Called
-from api.http.routing import REVISION_MAX, NameFilter, make_router
-from api.http.service import Served, Service
+from api.http.routing import REVISION_MAX, Called, NameFilter, Served, make_router
+from api.http.service import Service
 from api.http.sse import MEDIA_TYPE, EventStream
 from api.schemas.common import NAME_PATTERN
 from api.store.events import check_since, job_uids

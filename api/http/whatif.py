@@ -14,10 +14,9 @@ from api.auth import Caller, Right, check
 from api.http import example_whatif, shapes
 from api.http.answers import Json, answers, takes
 from api.http.body import YAML_TYPES, json_or_yaml_body
-from api.http.caller import Called
 from api.http.explaining import may_see
-from api.http.routing import make_router
-from api.http.service import Served, Service
+from api.http.routing import Called, Served, make_router
+from api.http.service import Service
 from api.http.supposing import Sees, supposed
 from api.schemas.whatif import WhatIf, WhatIfBody
 from api.store.inventory import find_node_type

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cache
 from urllib.parse import urlsplit
 
-from fastapi.concurrency import run_in_threadpool
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send

@@ -84,6 +84,7 @@ class Runner:
 
     Attributes:
         stats: What it did so far.
+        has_turned: Set once it has decided, or knows that it can not or that another process does.
         silence: Judges which agents are silent; None where nobody hears any.
     """
 
@@ -120,6 +121,7 @@ class Runner:
         self._decided_along = False
         self._thread: threading.Thread | None = None
         self._settled = False
+        self.has_turned = threading.Event()
         self._led_epoch: int | None = None
         self._wake_at_s: float | None = None
         self._trimmed_at = time.monotonic()
@@ -208,6 +210,7 @@ class Runner:
         with tracing.span("cycle", revision=world.revision):
             wrote = self._cycle(world, policy)
         self._settled = True
+        self.has_turned.set()
         return wrote
 
     def _stand_by(self) -> None:
@@ -220,6 +223,7 @@ class Runner:
         self.stats.follow_s = time.perf_counter() - began
         self.stats.revision = world.revision
         self._settled = True
+        self.has_turned.set()
 
     def _give_back_time(self, world: World) -> bool:
         """Whether a gang got more time, as nobody looked for a while."""
@@ -442,6 +446,7 @@ class Runner:
                     self._metrics.failures.inc()
                 failures += 1
                 self._settled = False
+                self.has_turned.set()
                 # Memory may be what is wrong; the database is the record.
                 self._forget()
                 self._stopping.wait(min(BACKOFF_S * 2 ** (failures - 1), BACKOFF_S_MAX))

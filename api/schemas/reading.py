@@ -20,6 +20,9 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 PROBLEMS_MAX = 10_000
 """Listing more of them would cost far more memory than the body that has them."""
 
+INLINE_BYTES = 32_768
+"""Longer bodies are read in a thread: the loop would stand still for other requests meanwhile."""
+
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 
 _WANTED = {

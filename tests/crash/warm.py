@@ -14,6 +14,7 @@ from api.command import app
 LATE = (
     "api.loop.runner",
     "api.main",
+    "api.routes",
     "api.store.schema",
     "uvicorn.lifespan.on",
     "uvicorn.loops.uvloop",

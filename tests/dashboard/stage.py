@@ -81,7 +81,7 @@ def stage(database: Database) -> Iterator[Stage]:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="on")
-        server = Server(config, app.state.service)
+        server = Server(config, app.service)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         made = Stage(int(listener.getsockname()[1]))

@@ -11,7 +11,7 @@ import yaml
 from typer.testing import CliRunner
 
 from api.command import app
-from api.main import ROUTES
+from api.routes import ROUTES
 from api.settings import Settings, read_settings
 from tests.tidy.source import ROOT
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from fastapi import APIRouter, Request, Response
-from fastapi.concurrency import run_in_threadpool
+from starlette.concurrency import run_in_threadpool
 
 from api.k8s.extender.kube import KubeExtender
 from api.k8s.extender.reading import MalformedRequest, Tree, read_tree

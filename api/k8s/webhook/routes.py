@@ -3,7 +3,7 @@
 from functools import partial
 
 from fastapi import APIRouter, Request, Response
-from fastapi.concurrency import run_in_threadpool
+from starlette.concurrency import run_in_threadpool
 
 from api.auth import Caller, Right, check
 from api.auth.seen import caller_in

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from jsonschema import Draft202012Validator
 
 from api.http.openapi import describe
-from api.main import ROUTES
+from api.routes import ROUTES
 
 
 @cache

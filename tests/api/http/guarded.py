@@ -11,7 +11,7 @@ from tests.api.http.yard import Yard
 
 
 def gate_of(yard: Yard) -> Gate:
-    found = yard.app.state.service.gate
+    found = yard.app.service.gate
     assert isinstance(found, Gate)
     return found
 

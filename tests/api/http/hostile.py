@@ -31,7 +31,7 @@ class Bounded:
         self.port = int(self._listener.getsockname()[1])
         settings = Settings(database_url=database.url, clock="manual")
         app = create_app(settings, database, ManualClock(), None)
-        service: Service = app.state.service
+        service: Service = app.service
         self.service = service
         config = uvicorn.Config(
             app, http=bounded(limits), log_config=None, access_log=False, lifespan="on"

@@ -33,7 +33,7 @@ class Live:
         self.port = int(self._listener.getsockname()[1])
         settings = Settings(database_url=database.url, clock="manual")
         app = create_app(settings, database, ManualClock(), None)
-        self.service: Service = app.state.service
+        self.service: Service = app.service
         config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="on")
         self._server = Server(config, self.service)
         self._thread = threading.Thread(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from api.http.body import INLINE_BYTES
+from api.schemas.reading import INLINE_BYTES
 from api.store.engine import Database
 from api.store.events import current_revision
 from tests.api.http.yard import Json, Yard, problems

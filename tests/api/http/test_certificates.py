@@ -122,7 +122,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, sqlite_template: Path) -> It
             ssl_keyfile=settings.tls_key,
             **client_certificates(settings.tls_client_ca),
         )
-        server = Server(config, app.state.service)
+        server = Server(config, app.service)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         url = f"https://localhost:{listener.getsockname()[1]}"

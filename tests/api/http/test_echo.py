@@ -51,7 +51,7 @@ def test_same_words_are_answered_the_same_and_renew_the_lease(yard: Yard, body: 
     assert second == first
     # At most it is looked whether another process has written.
     assert reads.count <= 3
-    yard.app.state.service.leases.flush()
+    yard.app.service.leases.flush()
     assert agents(yard.database)["c1"] == yard.clock.now_s()
 
 

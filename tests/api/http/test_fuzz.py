@@ -40,7 +40,7 @@ def check(case: Case[Any], yard: Yard) -> None:
     if case.query:
         case.query.pop("wait", None)  # it may wait, as asked, for half a minute
     if case.path == "/v1/watch":
-        yard.app.state.service.feed.closing.set()  # else a stream would have no end
+        yard.app.service.feed.closing.set()  # else a stream would have no end
     sent = case.as_transport_kwargs(base_url="http://127.0.0.1:8080")
     sent.pop("cookies", None)
     if "data" in sent:

@@ -240,11 +240,11 @@ def test_wrong_heartbeat_names_its_field(any_yard: Yard, change: Json, path: str
 
 def test_times_heard_are_written_together(bound: Yard) -> None:
     beat(bound, "c1")
-    bound.app.state.service.leases.flush()
+    bound.app.service.leases.flush()
     began = agents(bound.database)["c1"]
     bound.ok("POST", "/v1/test/clock", {"advance_s": 60})
     beat(bound, "c1")
-    bound.app.state.service.leases.flush()
+    bound.app.service.leases.flush()
     assert agents(bound.database) == {"c1": began + 60}
 
 

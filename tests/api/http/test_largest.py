@@ -51,7 +51,7 @@ def test_largest_gang_is_a_metric_by_type_shape_and_level(yard: Yard) -> None:
 
 def test_reader_answers_nothing_at_once_while_it_is_busy(yard: Yard) -> None:
     yard.load()
-    reader = yard.app.state.service.reader
+    reader = yard.app.service.reader
 
     def inner(_: object) -> object:
         return reader.ask_if_free(lambda world: world.revision)

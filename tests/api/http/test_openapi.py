@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from api.ingest.topology import read_inventory
-from api.main import ROUTES
+from api.routes import ROUTES
 from api.schemas.job import JobBody
 from api.schemas.job_spec import read_job
 from tests.api.http.contract import Contract

@@ -153,7 +153,7 @@ def test_answer_that_was_dear_is_used_for_a_while() -> None:
 def test_answer_for_metrics_is_never_sent_to_dashboards(yard: Yard) -> None:
     """They are made without what the scheduler does just now."""
     yard.load()
-    service = yard.app.state.service
+    service = yard.app.service
     assert "scheduler" not in polling.overview(service)
     assert "scheduler" in overview(yard)
 
@@ -165,7 +165,7 @@ def test_large_overview_is_told_at_once_and_made_anew_beside(
     monkeypatch.setattr(sight, "REST", 0)
     monkeypatch.setattr(sight, "AGE_S", 3_600.0)
     yard.load()
-    service, free = yard.app.state.service, overview(yard)["gpus"]["free"]
+    service, free = yard.app.service, overview(yard)["gpus"]["free"]
     made = threading.Event()
     real = service.sight._make
 

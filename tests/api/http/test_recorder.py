@@ -25,7 +25,7 @@ START_S = 1_800_000_000.0
 
 @pytest.fixture
 def recorder(yard: Yard) -> Recorder:
-    return Recorder(yard.app.state.service)
+    return Recorder(yard.app.service)
 
 
 def series(yard: Yard, query: str = "") -> dict[str, Any]:
@@ -97,7 +97,7 @@ def test_others_have_their_turn_between_two_gangs(yard: Yard, recorder: Recorder
         yard.submit(name, parallelism={"tp": 8})
     yard.cycle()
     rests = list[float]()
-    worked_s = recorder.quality.look(yard.app.state.service, rests.append)
+    worked_s = recorder.quality.look(yard.app.service, rests.append)
     assert recorder.quality.known == len(rests) == 3
     assert 0 < sum(rests) <= REST * worked_s
 
@@ -195,7 +195,7 @@ def test_pod_that_the_decision_log_has_elsewhere_sets_both_nodes_aside(
     log = DecisionLog(database, keep=100, keep_bytes=1 << 24)
     runner = Runner(database, clock, decisions=log)
     with Yard(database, contract, clock) as yard:
-        recorder = Recorder(yard.app.state.service)
+        recorder = Recorder(yard.app.service)
         yard.load()
         yard.submit("j", parallelism={"tp": 8}, nodes=["a1"])
         settle(runner)

@@ -27,7 +27,7 @@ class Watched:
 
     def begin(self) -> None:
         """A service that has just started."""
-        self.silence = Silence(self.yard.app.state.service.leases)
+        self.silence = Silence(self.yard.app.service.leases)
         self.judge()
 
     def judge(self) -> bool:

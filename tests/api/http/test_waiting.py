@@ -73,7 +73,7 @@ def test_waiting_request_is_answered_when_the_service_stops(
         yard.load()
         yard.submit()
         waiting = pool.submit(yard.ok, "GET", f"{JOB}?wait=bound&timeout_s=300")
-        yard.app.state.service.waiters.close()
+        yard.app.service.waiters.close()
         assert waiting.result(timeout=20)["state"] == "pending"
 
 

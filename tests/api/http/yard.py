@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from api.auth import Caller
 from api.clock import Clock, ManualClock
-from api.http import caller
+from api.http import routing
 from api.loop.runner import Runner
 from api.main import create_app
 from api.settings import Settings
@@ -150,4 +150,4 @@ def problems(answer: httpx2.Response, status: int) -> dict[str, str]:
 def only_sees(patch: pytest.MonkeyPatch, *namespaces: str) -> None:
     """All further requests come from somebody who may see these namespaces alone."""
     somebody = Caller("somebody", namespaces=frozenset(namespaces))
-    patch.setattr(caller, "caller_in", lambda _scope: somebody)
+    patch.setattr(routing, "caller_in", lambda _scope: somebody)

@@ -151,7 +151,7 @@ def test_every_kind_is_in_the_table() -> None:
 
 
 def _routes(yard: Yard) -> list[Route]:
-    return [route for route in yard.app.routes if isinstance(route, Route)]
+    return [route for route in yard.app.routed.routes if isinstance(route, Route)]
 
 
 def _harmless(row: Row) -> str:

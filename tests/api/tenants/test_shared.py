@@ -20,7 +20,7 @@ SETS_KEPT = 5
 
 
 def service_of(yard: Yard) -> Service:
-    service = yard.app.state.service
+    service = yard.app.service
     assert isinstance(service, Service)
     return service
 

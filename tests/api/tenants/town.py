@@ -31,7 +31,7 @@ class Door:
 
     def __init__(self, yard: Yard, caller: Caller, contract: Contract | None = None) -> None:
         made = add_token(yard.database, caller, now_s=yard.clock.now_s())
-        yard.app.state.service.gate.keyring.refresh()
+        yard.app.service.gate.keyring.refresh()
         self._client = yard.client
         self._token = {"Authorization": f"Bearer {made.text}"}
         self._contract = contract
